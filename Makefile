@@ -1,0 +1,60 @@
+# Every target builds the environment by itself when it is needed.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PYTHONHASHSEED := 0
+
+.DEFAULT_GOAL := help
+.PHONY: help env java demo test lint format bench bench-simulator bench-history bench-similarity clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+env: $(STAMP)  ## build .venv from the pinned requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "streamtune needs Python 3.11: '$(PYTHON)' was not found. Install it, or set PYTHON=…"; exit 1; }
+	@echo "==> building $(VENV) from requirements.lock (about two minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock 2>&1 | grep -v '^WARNING: Location' || true
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . 2>&1 | grep -v '^WARNING: Location' || true
+	@$(BIN)/python -c "import streamtune, pyspark, numba" || { echo "the environment is incomplete: see the pip messages above, then 'make clean env'"; exit 1; }
+	@touch $@
+
+java:
+	@java -version 2>&1 | grep -Eq 'version "(1[7-9]|2[0-9])' || { \
+	  echo "Spark needs Java 17 or newer, but got: $$(java -version 2>&1 | head -n 1)."; \
+	  echo "Install it (Debian/Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) and try again."; exit 1; }
+
+demo: $(STAMP)  ## tune Nexmark Q5 over a cycle of rates and write an HTML report
+	@$(BIN)/streamtune demo --out demo-report.html
+
+test: $(STAMP) java  ## run the tests (starts its own Spark)
+	@echo "==> running the tests"
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## ruff, mypy and the import rules
+	@echo "==> ruff, mypy, import-linter"
+	@$(BIN)/ruff check src tests benchmarks
+	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(STAMP)  ## let ruff format and fix
+	@$(BIN)/ruff format src tests benchmarks
+	@$(BIN)/ruff check --fix src tests benchmarks
+
+bench: bench-simulator bench-similarity bench-history  ## all performance benchmarks
+
+bench-simulator: $(STAMP)  ## simulated seconds per second, and the onset of backpressure
+	@$(BIN)/python benchmarks/simulator.py
+
+bench-similarity: $(STAMP)  ## graph edit distance against networkx
+	@$(BIN)/python benchmarks/similarity.py
+
+bench-history: $(STAMP) java  ## labelling and featurising 0.1, 1 and 4 million runs on Spark
+	@$(BIN)/python benchmarks/history.py
+
+clean:  ## remove the environment and everything that was built
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

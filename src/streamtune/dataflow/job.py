@@ -1,0 +1,144 @@
+"""``Job`` and ``ParallelismPlan``: what is tuned, and what tuning decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from streamtune.dataflow.graph import Dataflow
+from streamtune.dataflow.operator import SINK
+from streamtune.errors import DataflowError
+
+DEFAULT_MAX_PARALLELISM = 100
+
+
+class ParallelismPlan(Mapping[str, int]):
+    """An immutable choice of one parallelism per operator.
+
+    >>> plan = ParallelismPlan({"bids": 1, "hot_items": 12})
+    >>> plan.total, plan["hot_items"]
+    (13, 12)
+    >>> plan.changes(ParallelismPlan({"bids": 1, "hot_items": 20}))
+    {'hot_items': (12, 20)}
+    """
+
+    __slots__ = ("_degrees",)
+
+    def __init__(self, degrees: Mapping[str, int] | Iterable[tuple[str, int]]) -> None:
+        self._degrees: dict[str, int] = dict(degrees)
+        for operator_id, degree in self._degrees.items():
+            if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
+                raise DataflowError(
+                    f"must be a whole number of at least 1, but got {degree!r}",
+                    operator=operator_id,
+                    field="parallelism",
+                )
+
+    def __getitem__(self, operator_id: str) -> int:
+        return self._degrees[operator_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._degrees)
+
+    def __len__(self) -> int:
+        return len(self._degrees)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._degrees.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ParallelismPlan) and self._degrees == other._degrees
+
+    def __repr__(self) -> str:
+        return f"ParallelismPlan({self._degrees})"
+
+    @property
+    def total(self) -> int:
+        return sum(self._degrees.values())
+
+    def replace(self, degrees: Mapping[str, int]) -> ParallelismPlan:
+        """This plan with some operators set anew."""
+        return ParallelismPlan({**self._degrees, **degrees})
+
+    def changes(self, other: ParallelismPlan) -> dict[str, tuple[int, int]]:
+        """Operator id → (here, there) for all that differ."""
+        return {key: (self[key], other[key]) for key in self if self[key] != other[key]}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A runnable job as tuners see it: a dataflow with at least one source, and a limit.
+
+    It never carries the physics of an emulated job: that stays with the engine.
+    """
+
+    name: str
+    dataflow: Dataflow
+    max_parallelism: int = DEFAULT_MAX_PARALLELISM
+
+    def __post_init__(self) -> None:
+        flow = self.dataflow
+        if not flow.sources:
+            raise DataflowError("the job has no source: add an operator with type: source and a rate", field="operators")
+        for operator in flow.operators:
+            inputs, outputs = flow.predecessors(operator.id), flow.successors(operator.id)
+            if operator.is_source:
+                if inputs:
+                    raise DataflowError("a source has no inputs", operator=operator.id, field="inputs")
+                if operator.rate is None:
+                    raise DataflowError(
+                        "a source needs a rate in records per second, for instance rate: 80000",
+                        operator=operator.id,
+                        field="rate",
+                    )
+            elif not inputs:
+                raise DataflowError("needs at least one input", operator=operator.id, field="inputs")
+            elif operator.rate is not None:
+                raise DataflowError(
+                    f"only a source has a rate, but this is a {operator.type}", operator=operator.id, field="rate"
+                )
+            if operator.type == SINK and outputs:
+                raise DataflowError(f"a sink has no outputs, but '{outputs[0]}' reads it", operator=outputs[0], field="inputs")
+            if operator.parallelism is not None and operator.parallelism > self.max_parallelism:
+                raise DataflowError(
+                    f"is {operator.parallelism}, the limit is {self.max_parallelism}: raise max_parallelism or lower it",
+                    operator=operator.id,
+                    field="parallelism",
+                )
+
+    @cached_property
+    def source_rates(self) -> dict[str, float]:
+        """Nominal rate of every source, records/s."""
+        return {source.id: source.rate or 0.0 for source in self.dataflow.sources}
+
+    @cached_property
+    def initial_plan(self) -> ParallelismPlan:
+        """The parallelism the spec asks for; 1 where it does not."""
+        return ParallelismPlan({operator.id: operator.parallelism or 1 for operator in self.dataflow.operators})
+
+    def check_plan(self, plan: ParallelismPlan) -> None:
+        """Refuse a plan that does not fit this job."""
+        for operator in self.dataflow.operators:
+            if operator.id not in plan:
+                raise DataflowError("the plan does not name it: give every operator a parallelism", operator=operator.id)
+            if plan[operator.id] > self.max_parallelism:
+                raise DataflowError(
+                    f"the plan asks for parallelism {plan[operator.id]}, the limit is {self.max_parallelism}: "
+                    "raise max_parallelism or exclude it",
+                    operator=operator.id,
+                )
+        for operator_id in plan:
+            if operator_id not in self.dataflow.index:
+                known = ", ".join(self.dataflow.index)
+                raise DataflowError(f"the plan names '{operator_id}', but the operators are {known}")
+
+    def check_rates(self, rates: Mapping[str, float]) -> None:
+        """Refuse source rates that do not fit this job."""
+        if set(rates) != set(self.source_rates):
+            raise DataflowError(
+                f"rates are needed for the sources {', '.join(self.source_rates)}, but got {', '.join(rates) or 'none'}"
+            )
+        for source, rate in rates.items():
+            if not 0 <= rate < float("inf"):
+                raise DataflowError(f"must be a finite rate of at least 0, but got {rate!r}", operator=source, field="rate")

@@ -1,0 +1,42 @@
+"""The hidden truth of an emulated job: read by the simulator and the Flink workload, by nothing that learns."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from streamtune.dataflow.operator import Frozen
+
+
+class OperatorPhysics(Frozen):
+    """What one operator really costs, and how it really scales.
+
+    One instance alone serves a record in ``service_us`` on average; p instances together serve
+    ``p / (1 + contention·(p−1) + coherency·p·(p−1))`` times as many (Gunther's universal scalability law).
+    ``skew`` is by how much the hottest subtask of many exceeds the mean share of the records, ``cv`` the coefficient
+    of variation of the service time, ``fire_share`` the part of a window operator's work that is done when it fires.
+    """
+
+    service_us: float = Field(gt=0, allow_inf_nan=False)
+    selectivity: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    contention: float = Field(default=0.0, ge=0, lt=1)
+    coherency: float = Field(default=0.0, ge=0, lt=1)
+    skew: float = Field(default=0.0, ge=0, le=1)
+    cv: float = Field(default=0.0, ge=0, le=2)
+    fire_share: float = Field(default=0.1, ge=0, lt=1)
+
+    def speedup(self, parallelism: int) -> float:
+        """How many times the capacity of one instance ``parallelism`` instances have, skew aside."""
+        p = parallelism
+        return p / (1 + self.contention * (p - 1) + self.coherency * p * (p - 1))
+
+    def hot_factor(self, parallelism: int) -> float:
+        """Load of the hottest subtask over the mean load: 1 at p = 1, rising to 1 + skew."""
+        return 1 + self.skew * (1 - 1 / parallelism)
+
+    def capacity_per_s(self, parallelism: int) -> float:
+        """Records/s that ``parallelism`` instances sustain: the hottest subtask is the limit.
+
+        >>> OperatorPhysics(service_us=1000).capacity_per_s(4)
+        4000.0
+        """
+        return 1e6 / self.service_us * self.speedup(parallelism) / self.hot_factor(parallelism)

@@ -1,0 +1,45 @@
+"""One root for everything StreamTune raises on purpose; the CLI turns it into one line and exit code 2."""
+
+from __future__ import annotations
+
+
+class StreamTuneError(Exception):
+    """Something the user can mend. The message says what is wrong, what was got, and what to do next."""
+
+
+class DataflowError(StreamTuneError):
+    """A dataflow, job or plan that cannot be. ``operator`` and ``field`` name the place where known."""
+
+    def __init__(self, problem: str, *, operator: str | None = None, field: str | None = None) -> None:
+        self.problem = problem
+        self.operator = operator
+        self.field = field
+        place = " ".join(
+            part
+            for part in (f"operator '{operator}'" if operator else "", f"field '{field}'" if field else "")
+            if part
+        )
+        super().__init__(f"{place}: {problem}" if place else problem)
+
+
+class SpecError(StreamTuneError):
+    """A job spec that cannot be read; always names the file, and the operator and field where known."""
+
+    def __init__(self, file: str, problem: str, *, operator: str | None = None, field: str | None = None) -> None:
+        self.file = file
+        self.operator = operator
+        self.field = field
+        place = [file]
+        if operator:
+            place.append(f"operator '{operator}'")
+        if field:
+            place.append(f"field '{field}'")
+        super().__init__(f"{': '.join(place)}: {problem}")
+
+
+class EngineError(StreamTuneError):
+    """An engine refused or failed: unknown deployment, a plan it cannot run, a lost connection."""
+
+
+class TuningError(StreamTuneError):
+    """A tuning process that cannot go on."""
