@@ -15,9 +15,7 @@ class DataflowError(StreamTuneError):
         self.operator = operator
         self.field = field
         place = " ".join(
-            part
-            for part in (f"operator '{operator}'" if operator else "", f"field '{field}'" if field else "")
-            if part
+            part for part in (f"operator '{operator}'" if operator else "", f"field '{field}'" if field else "") if part
         )
         super().__init__(f"{place}: {problem}" if place else problem)
 

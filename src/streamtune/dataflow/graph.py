@@ -52,16 +52,16 @@ class Dataflow:
                 raise DataflowError(f"edge {pair} points outside 0..{len(operators) - 1}")
         return cls(
             operators,
-            tuple(
-                Edge(operators[a].id, operators[b].id, operators[b].default_partitioning) for a, b in pairs
-            ),
+            tuple(Edge(operators[a].id, operators[b].id, operators[b].default_partitioning) for a, b in pairs),
         )
 
     def _check_ids(self) -> None:
         seen: set[str] = set()
         for operator in self.operators:
             if operator.id in seen:
-                raise DataflowError("the id is used twice: give every operator its own", operator=operator.id, field="id")
+                raise DataflowError(
+                    "the id is used twice: give every operator its own", operator=operator.id, field="id"
+                )
             seen.add(operator.id)
 
     def _check_edges(self) -> None:

@@ -80,7 +80,9 @@ class Job:
     def __post_init__(self) -> None:
         flow = self.dataflow
         if not flow.sources:
-            raise DataflowError("the job has no source: add an operator with type: source and a rate", field="operators")
+            raise DataflowError(
+                "the job has no source: add an operator with type: source and a rate", field="operators"
+            )
         for operator in flow.operators:
             inputs, outputs = flow.predecessors(operator.id), flow.successors(operator.id)
             if operator.is_source:
@@ -99,7 +101,9 @@ class Job:
                     f"only a source has a rate, but this is a {operator.type}", operator=operator.id, field="rate"
                 )
             if operator.type == SINK and outputs:
-                raise DataflowError(f"a sink has no outputs, but '{outputs[0]}' reads it", operator=outputs[0], field="inputs")
+                raise DataflowError(
+                    f"a sink has no outputs, but '{outputs[0]}' reads it", operator=outputs[0], field="inputs"
+                )
             if operator.parallelism is not None and operator.parallelism > self.max_parallelism:
                 raise DataflowError(
                     f"is {operator.parallelism}, the limit is {self.max_parallelism}: raise max_parallelism or lower it",
@@ -121,7 +125,9 @@ class Job:
         """Refuse a plan that does not fit this job."""
         for operator in self.dataflow.operators:
             if operator.id not in plan:
-                raise DataflowError("the plan does not name it: give every operator a parallelism", operator=operator.id)
+                raise DataflowError(
+                    "the plan does not name it: give every operator a parallelism", operator=operator.id
+                )
             if plan[operator.id] > self.max_parallelism:
                 raise DataflowError(
                     f"the plan asks for parallelism {plan[operator.id]}, the limit is {self.max_parallelism}: "
@@ -141,4 +147,6 @@ class Job:
             )
         for source, rate in rates.items():
             if not 0 <= rate < float("inf"):
-                raise DataflowError(f"must be a finite rate of at least 0, but got {rate!r}", operator=source, field="rate")
+                raise DataflowError(
+                    f"must be a finite rate of at least 0, but got {rate!r}", operator=source, field="rate"
+                )

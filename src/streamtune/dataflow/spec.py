@@ -130,10 +130,20 @@ def _check_physics(file: str, job: Job, physics: Mapping[str, OperatorPhysics]) 
     for operator_id in physics:
         if operator_id not in job.dataflow.index:
             known = ", ".join(job.dataflow.index)
-            raise SpecError(file, f"physics for an unknown operator: the operators are {known}", operator=operator_id, field="physics")
+            raise SpecError(
+                file,
+                f"physics for an unknown operator: the operators are {known}",
+                operator=operator_id,
+                field="physics",
+            )
     for operator_id in job.dataflow.index:
         if operator_id not in physics:
-            raise SpecError(file, "has no physics: give every operator one, or remove physics altogether", operator=operator_id, field="physics")
+            raise SpecError(
+                file,
+                "has no physics: give every operator one, or remove physics altogether",
+                operator=operator_id,
+                field="physics",
+            )
 
 
 def _spec_error(file: str, data: Mapping[str, Any], error: ValidationError) -> SpecError:
@@ -173,7 +183,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key '{key}' is given twice", key_node.start_mark)
             seen.add(key)

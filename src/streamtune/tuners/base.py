@@ -1,0 +1,39 @@
+"""``Tuner``: the one small interface of our method and its rivals. No tuner has privileges."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from streamtune.dataflow import Job, Observation, ParallelismPlan
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A plan, and for every operator why it got its number: a sentence, and the figures behind it."""
+
+    plan: ParallelismPlan
+    why: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+class Tuner(ABC):
+    """Decides parallelism for one job from what is observed of it.
+
+    ``learn`` is called with every observation, ``recommend`` when the controller wants a plan for the last one.
+    Decisions depend on the job and its observations alone: no clock, no sockets, no physics.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def learn(self, observation: Observation) -> None:  # noqa: B027 - optional: stateless tuners have nothing to learn
+        """Take note of an observation."""
+
+    @abstractmethod
+    def recommend(self, observation: Observation) -> Recommendation:
+        """A plan for the source rates of this observation; names every operator of the job."""
