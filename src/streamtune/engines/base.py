@@ -34,7 +34,7 @@ class Deployment:
 class MeasurementWindow:
     """Wait ``settle_s`` after the last change, then measure for ``length_s``."""
 
-    settle_s: float = 60.0
+    settle_s: float = 120.0
     length_s: float = 60.0
 
     def __post_init__(self) -> None:

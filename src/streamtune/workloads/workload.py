@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from streamtune.dataflow.graph import Dataflow, Edge
-from streamtune.dataflow.job import Job
+from streamtune.dataflow.job import DEFAULT_MAX_PARALLELISM, Job
 from streamtune.dataflow.operator import Operator
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
@@ -91,7 +91,7 @@ def assemble(
 
 def _sized_source(source: Operator, physics: OperatorPhysics, unit: float) -> Operator:
     peak = unit * PEAK_MULTIPLE
-    limit = 100
+    limit = DEFAULT_MAX_PARALLELISM
     parallelism = smallest_parallelism(physics, peak * _SOURCE_HEADROOM, limit)
     if parallelism is None:
         raise DataflowError(

@@ -38,20 +38,20 @@ class SimulatorSettings(Frozen):
 
     step_s: float = Field(default=0.1, gt=0, le=0.5, description="length of one discrete time step")
     buffer_s: float = Field(
-        default=4.0, gt=0, description="what the buffer of an edge holds, in seconds of the reader's capacity"
+        default=3.5, gt=0, description="what the buffer of an edge holds, in seconds of the reader's capacity"
     )
     backlog_s: float = Field(
-        default=1.0,
+        default=0.5,
         ge=0,
-        description="how many seconds of input a source keeps while it cannot emit: 1 is a rate-limited generator, "
-        "inf a replayable log such as Kafka",
+        description="how many seconds of input a source keeps while it cannot emit: below 1 it is a rate-limited "
+        "generator, as in the paper's experiments; inf is a replayable log such as Kafka",
     )
     startup_s: float = Field(default=5.0, ge=0, description="from deployment until records flow")
     restart_s: float = Field(default=10.0, ge=0, description="downtime of a stop-and-restart rescale")
     warmup_s: float = Field(default=3.0, ge=0, description="time constant of the warm-up after a start")
-    warmup_slowdown: float = Field(default=0.3, ge=0, lt=1, description="capacity missing at the first moment")
+    warmup_slowdown: float = Field(default=0.2, ge=0, lt=1, description="capacity missing at the first moment")
     hiccup_cv: float = Field(default=0.10, ge=0, le=1, description="variation of an operator's speed from step to step")
-    drift_cv: float = Field(default=0.02, ge=0, le=1, description="slow variation of an operator's speed")
+    drift_cv: float = Field(default=0.015, ge=0, le=1, description="slow variation of an operator's speed")
     drift_s: float = Field(default=10.0, gt=0, description="correlation time of the slow variation")
     rate_cv: float = Field(default=0.05, ge=0, le=1, description="variation of a source's rate from step to step")
     error: MeasurementError = Field(default_factory=MeasurementError)
