@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import DEFAULT_MAX_PARALLELISM, Job
@@ -22,16 +22,20 @@ class _Input(Frozen):
     source: str = Field(alias="from")
     partitioning: Partitioning | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_name(cls, value: object) -> object:
+        return {"from": value} if isinstance(value, str) else value
+
 
 class _OperatorEntry(Operator):
-    inputs: tuple[str | _Input, ...] = ()
+    inputs: tuple[_Input, ...] = ()
 
     def to_operator(self) -> Operator:
         return Operator.model_construct(**{name: getattr(self, name) for name in Operator.model_fields})
 
     def edges(self) -> list[Edge]:
-        named = [_Input(source=entry) if isinstance(entry, str) else entry for entry in self.inputs]
-        return [Edge(entry.source, self.id, entry.partitioning or self.default_partitioning) for entry in named]
+        return [Edge(entry.source, self.id, entry.partitioning or self.default_partitioning) for entry in self.inputs]
 
 
 class _SpecFile(Frozen):
@@ -159,7 +163,6 @@ def _spec_error(file: str, data: Mapping[str, Any], error: ValidationError) -> S
     elif location and location[0] == "physics" and len(location) > 1:
         operator = str(location[1])
         fields = ["physics", *fields[2:]]
-    fields = [part for part in fields if part not in ("str", "_Input")]
     kind, got = first["type"], first.get("input")
     if kind == "extra_forbidden":
         problem = "unknown key: check its spelling, or remove it"

@@ -1,0 +1,53 @@
+"""The command line. Commands import what they need when they run, so that ``--help`` stays fast."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from streamtune import __version__
+from streamtune.cli.demo import demo
+from streamtune.cli.output import err
+from streamtune.cli.simulate import oracle, simulate
+from streamtune.cli.tune import tune
+from streamtune.cli.validate import validate
+from streamtune.errors import StreamTuneError
+
+app = typer.Typer(
+    name="streamtune",
+    help="Tunes the parallelism of streaming jobs, operator by operator, by learning from the past.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (validate, simulate, oracle, tune, demo):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"streamtune {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line: what a user can mend ends in one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except StreamTuneError as error:
+        err.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        err.print("interrupted")
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
