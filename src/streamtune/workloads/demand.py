@@ -22,7 +22,7 @@ def input_rates(
     rates: dict[str, float] = {}
     for operator_id in flow.order:
         arriving = sum(rates[before] * selectivities[before] for before in flow.predecessors(operator_id))
-        rates[operator_id] = source_rates[operator_id] if operator_id in source_rates else arriving
+        rates[operator_id] = source_rates.get(operator_id, arriving)
     return rates
 
 
