@@ -106,7 +106,7 @@ class Job:
                 )
             if operator.parallelism is not None and operator.parallelism > self.max_parallelism:
                 raise DataflowError(
-                    f"is {operator.parallelism}, the limit is {self.max_parallelism}: raise max_parallelism, or lower it",
+                    f"is {operator.parallelism}, the limit is {self.max_parallelism}: raise it or lower this",
                     operator=operator.id,
                     field="parallelism",
                 )
