@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamtune.dataflow.operator import Aggregate, Join, Operator, Window
-from streamtune.workloads.physics_model import generator
 from streamtune.workloads.workload import Workload, assemble
 
 _STREAM = 1
@@ -44,8 +43,10 @@ def names() -> list[str]:
 def build(query: str, seed: int = 0) -> Workload:
     """One of q1, q2, q3, q5, q8; ``seed`` draws the residuals of its physics."""
     definition = _QUERIES[query]
-    rng = generator(_STREAM, seed, int(query[1:]))
-    return assemble(f"nexmark-{query}", "nexmark", definition.nodes(), definition.units, rng, definition.selectivities)
+    seed_path = (seed, _STREAM, int(query[1:]))
+    return assemble(
+        f"nexmark-{query}", "nexmark", definition.nodes(), definition.units, seed_path, definition.selectivities
+    )
 
 
 def _row(operator_id: str, kind: str, width_in: int, width_out: int) -> Operator:

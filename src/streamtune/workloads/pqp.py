@@ -37,6 +37,7 @@ T = TypeVar("T")
 PqpTemplate = Literal["pqp-linear", "pqp-2way", "pqp-3way"]
 
 _STREAM = 2
+_DESIGN, _PHYSICS = 0, 1
 
 TUPLE_WIDTHS = (1, 2, 3, 4, 5)
 TUPLE_TYPES = ("string", "double", "int")
@@ -57,9 +58,9 @@ def names() -> list[str]:
 def build(template: PqpTemplate, index: int, seed: int = 0) -> Workload:
     """Query ``index`` of a template; ``seed`` draws its parameters and the residuals of its physics."""
     sources = _SOURCES[template]
-    nodes = _Query(generator(_STREAM, seed, sources, index, 0)).nodes(sources)
+    nodes = _Query(generator(seed, _STREAM, sources, index, _DESIGN)).nodes(sources)
     units = {operator.id: UNITS[template] for operator, _ in nodes if operator.is_source}
-    return assemble(f"{template}-{index}", template, nodes, units, generator(_STREAM, seed, sources, index, 1))
+    return assemble(f"{template}-{index}", template, nodes, units, (seed, _STREAM, sources, index, _PHYSICS))
 
 
 def draw_window(rng: np.random.Generator) -> Window:

@@ -30,6 +30,6 @@ def pattern(seed: int = 0) -> tuple[int, ...]:
     (True, 120)
     """
     doubled = _CYCLE * _REPEATS
-    rng = generator(_STREAM, seed)
+    rng = generator(seed, _STREAM)
     shuffled = [tuple(int(value) for value in rng.permutation(doubled)) for _ in range(_PERMUTATIONS - 1)]
     return tuple(multiple for part in (doubled, *shuffled) for multiple in part)
