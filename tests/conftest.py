@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Every run checks the same examples, so that a red build is about the change in it.
+# HYPOTHESIS_PROFILE=explore looks further: new examples each time, and ten times as many.
+_CALM = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=_CALM)
+settings.register_profile("explore", max_examples=1000, deadline=None, suppress_health_check=_CALM)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import typed_dags
 
+from strategies import typed_dags
 from streamtune.dataflow import Dataflow, Edge, Operator
 from streamtune.errors import DataflowError
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import EmulatedJob, emulated_jobs
 
+from strategies import EmulatedJob, emulated_jobs
 from streamtune.dataflow import Observation, OperatorMetrics, ParallelismPlan, Run
 from streamtune.errors import DataflowError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 from hypothesis import given
-from strategies import EmulatedJob, emulated_jobs
 
+from strategies import EmulatedJob, emulated_jobs
 from streamtune.dataflow.spec import JobSpec, load_spec, parse_spec
 from streamtune.errors import SpecError
 

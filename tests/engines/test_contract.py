@@ -1,0 +1,59 @@
+"""Every engine there is passes the contract."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+
+import pytest
+
+import streamtune.engines
+from streamtune.dataflow import Dataflow, Edge, Job, Operator, ParallelismPlan
+from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.engines import Engine
+from streamtune.engines.simulator import Simulator
+from streamtune.testing import ENGINE_LAWS, EngineCase
+
+
+def _simulator_case() -> EngineCase:
+    operators = (
+        Operator(id="source", type="source", rate=1000),
+        Operator(id="work", type="map"),
+        Operator(id="sink", type="sink"),
+    )
+    job = Job("contract", Dataflow(operators, (Edge("source", "work"), Edge("work", "sink"))), max_parallelism=20)
+    physics = {
+        "source": OperatorPhysics(service_us=50),
+        "work": OperatorPhysics(service_us=4000),
+        "sink": OperatorPhysics(service_us=50),
+    }
+    return EngineCase(
+        Simulator({"contract": physics}),
+        job,
+        short_plan=ParallelismPlan({"source": 1, "work": 2, "sink": 1}),
+        ample_plan=ParallelismPlan({"source": 1, "work": 10, "sink": 1}),
+    )
+
+
+CASES: dict[type[Engine], Callable[[], EngineCase]] = {Simulator: _simulator_case}
+
+
+def every_engine() -> set[type[Engine]]:
+    found = set()
+    for module in pkgutil.walk_packages(streamtune.engines.__path__, "streamtune.engines."):
+        for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(kind, Engine) and not inspect.isabstract(kind):
+                found.add(kind)
+    return found
+
+
+def test_no_engine_escapes_the_contract() -> None:
+    assert every_engine() == set(CASES)
+
+
+@pytest.mark.parametrize("engine", CASES, ids=lambda engine: engine.__name__)
+@pytest.mark.parametrize("law", ENGINE_LAWS, ids=lambda law: law.__name__)
+def test_contract(engine: type[Engine], law: Callable[[EngineCase], None]) -> None:
+    law(CASES[engine]())
