@@ -154,7 +154,7 @@ def test_a_multiple_must_be_a_rate(multiple: float) -> None:
 
 
 def test_an_unknown_name_says_what_is_close() -> None:
-    with pytest.raises(StreamTuneError, match=r"no workload 'nexmark-q4': did you mean 'nexmark-q\d'"):
+    with pytest.raises(StreamTuneError, match=r"no job or workload 'nexmark-q4': did you mean 'nexmark-q\d'"):
         catalogue.load("nexmark-q4")
     with pytest.raises(StreamTuneError, match="streamtune workloads list"):
         catalogue.load("pqp-linear-08")

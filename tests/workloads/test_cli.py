@@ -53,7 +53,7 @@ def test_export_all(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(StreamTuneError, match="no workload 'nexmark-q7'"):
+    with pytest.raises(StreamTuneError, match="no job or workload 'nexmark-q7'"):
         run("export", "nexmark-q1", "nexmark-q7", "--out", str(tmp_path / "jobs"))
     assert not (tmp_path / "jobs").exists()
 

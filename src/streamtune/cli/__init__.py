@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import click
 import typer
 
 from streamtune import __version__
+from streamtune.cli import workloads
 from streamtune.cli.demo import demo
 from streamtune.cli.output import err
 from streamtune.cli.simulate import oracle, simulate
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 for command in (validate, simulate, oracle, tune, demo):
     app.command()(command)
+app.add_typer(workloads.app, name="workloads")
 
 
 @app.callback(invoke_without_command=True)
@@ -40,14 +41,7 @@ def _root(
 def main() -> None:
     """Run the command line: what a user can mend ends in one line on stderr and exit code 2."""
     try:
-        code = app(standalone_mode=False)
+        app()
     except StreamTuneError as error:
         err.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
         sys.exit(2)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        err.print("interrupted")
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)

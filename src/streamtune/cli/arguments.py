@@ -24,10 +24,6 @@ def find_job(job: str) -> JobSpec:
         return load_spec(path)
     from streamtune.workloads import catalogue
 
-    if job not in catalogue.names():
-        raise StreamTuneError(
-            f"no job '{job}': it is neither a file nor a built-in workload. See 'streamtune workloads list'"
-        )
     return catalogue.load(job).spec
 
 
@@ -85,6 +81,14 @@ def parse_rate_changes(text: str, job: Job, seed: int) -> list[dict[str, float]]
             job.check_rates(wanted)
         changes.append(wanted)
     return changes
+
+
+def make_folder_of(file: Path) -> None:
+    """Make sure a result can be written before the work for it begins."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StreamTuneError(f"{file} cannot be written: {error.strerror}. Choose another file") from error
 
 
 def measurement_error(bias: float | None, noise: float | None) -> MeasurementError:

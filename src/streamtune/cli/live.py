@@ -41,7 +41,7 @@ class LiveTable:
             return
         rates = ", ".join(f"{source} {rate:,.0f}/s" for source, rate in moment.rates.items())
         table = Table(title=f"change {moment.change + 1} of {self._changes}: {rates}")
-        for heading in ("operator", "parallelism", "in/s", "busy", "backpressured"):
+        for heading in ("operator", "p", "in/s", "busy", "blocked"):
             table.add_column(heading, justify="left" if heading == "operator" else "right")
         blocked = set(seen.backpressured())
         for operator in self._job.dataflow.operators:

@@ -60,8 +60,10 @@ def simulate(
         )
         return
     table = Table(title=f"{spec.job.name} at {', '.join(f'{k} {v:,.0f}/s' for k, v in rates.items())}")
-    for heading in ("operator", "type", "parallelism", "in/s", "out/s", "busy", "idle", "backpressured"):
-        table.add_column(heading, justify="left" if heading in ("operator", "type") else "right")
+    table.add_column("operator", overflow="fold")
+    table.add_column("type", overflow="fold")
+    for heading in ("p", "in/s", "out/s", "busy", "idle", "blocked"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for operator in spec.job.dataflow.operators:
         m = seen.operators[operator.id]
         blocked = share(m.backpressured_share)
@@ -81,6 +83,7 @@ def simulate(
         f"{verdict}; {seen.throughput_per_s:,.0f} records/s emitted by the sources, "
         f"mean latency {seen.latency_ms:,.0f} ms, total parallelism {seen.plan.total}",
         highlight=False,
+        soft_wrap=True,
     )
 
 

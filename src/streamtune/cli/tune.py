@@ -51,7 +51,7 @@ def tune(
     from streamtune.audit import AuditTrail
     from streamtune.benchmark.report import write_report
     from streamtune.benchmark.tuning import tune_on_simulator
-    from streamtune.cli.arguments import find_job, measurement_error, parse_rate_changes
+    from streamtune.cli.arguments import find_job, make_folder_of, measurement_error, parse_rate_changes
     from streamtune.cli.live import LiveTable
     from streamtune.controller import Guards
     from streamtune.engines.base import MeasurementWindow
@@ -64,6 +64,8 @@ def tune(
     spec = find_job(job)
     wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
     make_tuner(tuner, spec.job)  # refuse an unknown tuner before anything starts
+    if report is not None:
+        make_folder_of(report)
     guards = Guards(
         max_reconfigurations=max_reconfigurations,
         min_parallelism=min_parallelism,
@@ -98,7 +100,7 @@ def tune(
 def print_story(story: TuningStory) -> None:
     """The changes as a table, and the sums below it."""
     table = Table(title=f"{story.job} tuned by {story.tuner} on the {story.engine} (seed {story.seed})")
-    for heading in ("change", "rates", "reconfigurations", "backpressure", "total parallelism", "oracle", "stopped"):
+    for heading in ("#", "rates", "restarts", "backpressure", "total p", "oracle", "stopped"):
         table.add_column(heading, justify="left" if heading in ("rates", "stopped") else "right")
     for number, change in enumerate(story.changes, start=1):
         table.add_row(
@@ -116,4 +118,5 @@ def print_story(story: TuningStory) -> None:
         f"{story.reconfigurations_per_change:.2f} reconfigurations per change, "
         f"{story.backpressure_after_tuning} of {len(story.changes)} changes ended with backpressure{ratio}",
         highlight=False,
+        soft_wrap=True,
     )

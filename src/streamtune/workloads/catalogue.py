@@ -20,7 +20,8 @@ class UnknownWorkloadError(StreamTuneError):
         close = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         super().__init__(
-            f"no workload '{name}': {hint}'streamtune workloads list' shows the names; random-<seed> is a random job"
+            f"no job or workload '{name}': {hint}give the path of a job spec, or a name that "
+            "'streamtune workloads list' shows; random-<seed> is a random job"
         )
 
 

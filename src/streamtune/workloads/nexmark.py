@@ -7,9 +7,10 @@ What comes from where:
   tumbling window join. Q5 is the diamond of the Nexmark definition: bids per auction are counted per window, the
   maximum of the counts is taken, and both are joined on the window to name the hottest auctions. The paper calls Q5
   a sliding window join, and only this form contains one.
-- Selectivities that the query texts and the Nexmark generator fix: Q2 keeps a few auctions out of many; Q3 keeps one
-  category of five and three states of six; Q5's maximum is one row per window, its join keeps the hottest; in Q8 few
-  sellers are new within the same 10 s. All other physics is drawn by ``physics_model``.
+- Selectivities are set, not drawn, where the query says what passes: Q3 keeps one category of five and three states
+  of six. For Q2 (a few auctions out of many), Q5 (one maximum per window; the join keeps the hottest) and Q8 (few
+  sellers are new within the same 10 s) the values are plausible choices. All other physics is drawn by
+  ``physics_model``.
 """
 
 from __future__ import annotations

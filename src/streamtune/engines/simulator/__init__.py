@@ -1,7 +1,7 @@
 """The embedded engine: a fluid model over bounded buffers that behaves like Flink where it matters."""
 
 from streamtune.engines.simulator.engine import Simulator, simulate_once
-from streamtune.engines.simulator.oracle import OraclePlan, demanded_rates, find_oracle
+from streamtune.engines.simulator.oracle import OraclePlan, find_oracle
 from streamtune.engines.simulator.settings import MeasurementError, SimulatorSettings
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "OraclePlan",
     "Simulator",
     "SimulatorSettings",
-    "demanded_rates",
     "find_oracle",
     "simulate_once",
 ]

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamtune.dataflow import BACKPRESSURE_SHARE, Job, Observation, ParallelismPlan
+from streamtune.dataflow.demand import input_rates, smallest_parallelism
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator.engine import simulate_once
 from streamtune.engines.simulator.model import physics_in_order
 from streamtune.engines.simulator.settings import SimulatorSettings
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -26,26 +25,6 @@ class OraclePlan:
     @property
     def total(self) -> int:
         return self.plan.total
-
-
-def demanded_rates(job: Job, physics: Mapping[str, OperatorPhysics], rates: Mapping[str, float]) -> dict[str, float]:
-    """The input rate every operator must sustain: source rates through the true selectivities, joins summed."""
-    truth = dict(zip(job.dataflow.index, physics_in_order(job, physics), strict=True))
-    demand: dict[str, float] = {}
-    for key in job.dataflow.order:
-        if key in rates:
-            demand[key] = float(rates[key])
-        else:
-            demand[key] = sum(demand[before] * truth[before].selectivity for before in job.dataflow.predecessors(key))
-    return demand
-
-
-def smallest_sustaining(physics: OperatorPhysics, demand_per_s: float, limit: int) -> int | None:
-    """The least parallelism whose capacity meets a demand, or None if none up to ``limit`` does."""
-    for degree in range(1, limit + 1):
-        if physics.capacity_per_s(degree) >= demand_per_s * (1 - _ROUNDING):
-            return degree
-    return None
 
 
 def find_oracle(
@@ -63,10 +42,11 @@ def find_oracle(
     operators keep their parallelism and are never raised.
     """
     fixed = dict(fixed or {})
-    demand = demanded_rates(job, physics, rates)
+    truth = dict(zip(job.dataflow.index, physics_in_order(job, physics), strict=True))
+    demand = input_rates(job.dataflow, {key: one.selectivity for key, one in truth.items()}, rates)
     degrees, unreachable = {}, []
     for key in job.dataflow.index:
-        least = smallest_sustaining(physics[key], demand[key], job.max_parallelism)
+        least = smallest_parallelism(truth[key], demand[key], job.max_parallelism)
         if least is None or fixed.get(key, least) < least:
             unreachable.append(key)
         degrees[key] = fixed.get(key, least or job.max_parallelism)

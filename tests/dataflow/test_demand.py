@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamtune.dataflow import Dataflow
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.workloads import random_job
-from streamtune.workloads.demand import input_rates, smallest_parallelism
+from streamtune.dataflow.demand import input_rates, smallest_parallelism
 
 
 def test_branches_copy_and_inputs_add() -> None:

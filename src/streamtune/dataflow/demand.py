@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from streamtune.dataflow.graph import Dataflow
 from streamtune.dataflow.physics import OperatorPhysics
 
+# A capacity that misses a rate by float noise alone still serves it.
+_ROUNDING = 1e-9
+
 
 def input_rates(
     flow: Dataflow, selectivities: Mapping[str, float], source_rates: Mapping[str, float]
@@ -33,6 +36,6 @@ def smallest_parallelism(physics: OperatorPhysics, rate_per_s: float, limit: int
     4
     """
     for parallelism in range(1, limit + 1):
-        if physics.capacity_per_s(parallelism) >= rate_per_s:
+        if physics.capacity_per_s(parallelism) >= rate_per_s * (1 - _ROUNDING):
             return parallelism
     return None
