@@ -17,9 +17,11 @@ $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "streamtune needs Python 3.11: '$(PYTHON)' was not found. Install it, or set PYTHON=…"; exit 1; }
 	@echo "==> building $(VENV) from requirements.lock (about two minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock 2>&1 | grep -v '^WARNING: Location' || true
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . 2>&1 | grep -v '^WARNING: Location' || true
-	@$(BIN)/python -c "import streamtune, pyspark, numba" || { echo "the environment is incomplete: see the pip messages above, then 'make clean env'"; exit 1; }
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --requirement requirements.lock && \
+	   $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable . ; } \
+	   > $(VENV)/pip.log 2>&1 || { grep -v '^WARNING: Location' $(VENV)/pip.log | tail -n 15; \
+	   echo "pip could not build the environment (whole log: $(VENV)/pip.log). Mend the cause above and run 'make env' again."; exit 1; }
+	@$(BIN)/python -c "import streamtune, pyspark, numba, torch_geometric" || { echo "the environment is incomplete: see the pip messages above, then 'make clean env'"; exit 1; }
 	@touch $@
 
 java:
