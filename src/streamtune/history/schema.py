@@ -80,8 +80,8 @@ RUN = StructType(
     ]
 )
 
-# A stored run: the record itself and the day it belongs to, by which the table is partitioned.
-STORED_RUN = StructType([*RUN.fields, _required(DAY, DateType())])
+# A stored run: the record itself, a hash of its contents, and the day it belongs to, by which the table is partitioned.
+STORED_RUN = StructType([*RUN.fields, _required("content_hash", LongType()), _required(DAY, DateType())])
 
 REJECTED = StructType(
     [

@@ -1,0 +1,190 @@
+"""From files to the tables ``runs`` and ``rejected``, in batch and as a stream; in = valid + rejected, always.
+
+One set of files is one part of both tables, and its id is a hash of the files' names, sizes and dates: the same files
+again change nothing. Of several runs with one id, one that is stored stays; of those that come together a valid one
+goes before an invalid one, then the smallest content hash, then the first in (file, position). The others are
+``duplicate`` where they say the same, ``conflicting_duplicate`` where they do not. No order of files and no number of
+partitions changes the outcome.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sql
+
+from streamtune.history import reasons
+from streamtune.history.checking import CHECKED, check_rows
+from streamtune.history.errors import HistoryError
+from streamtune.history.files import Files, FileStatus
+from streamtune.history.pdsp import MINIMUM_WINDOW_S, read_pdsp
+from streamtune.history.readers import Reader, read_raw, read_runs, unreadable
+from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN, nullable
+from streamtune.history.tables import History, Table
+from streamtune.history.validate import ValidationSettings
+
+READERS: dict[str, Reader] = {"runs": read_runs, "pdsp": read_pdsp}
+
+
+@dataclass(frozen=True)
+class IngestReport:
+    """What became of one set of files."""
+
+    files: int
+    rows_in: int
+    valid: int
+    rejected: int
+    new: bool
+
+    def __add__(self, other: IngestReport) -> IngestReport:
+        return IngestReport(
+            self.files + other.files,
+            self.rows_in + other.rows_in,
+            self.valid + other.valid,
+            self.rejected + other.rejected,
+            self.new or other.new,
+        )
+
+
+def default_validation(format_name: str) -> ValidationSettings:
+    """PDSP-Bench measured for minutes: less than one is a run that broke off."""
+    return ValidationSettings(min_window_s=MINIMUM_WINDOW_S) if format_name == "pdsp" else ValidationSettings()
+
+
+def ingest(
+    history: History, sources: Sequence[str], *, format_name: str = "runs", validation: ValidationSettings | None = None
+) -> IngestReport:
+    """Ingest files, folders and glob patterns. The same files a second time change nothing."""
+    access = Files(history.spark)
+    files = {file.path: file for source in sources for file in access.list_inputs(source)}
+    return ingest_files(history, list(files.values()), format_name=format_name, validation=validation)
+
+
+def ingest_files(
+    history: History,
+    files: Sequence[FileStatus],
+    *,
+    format_name: str = "runs",
+    validation: ValidationSettings | None = None,
+) -> IngestReport:
+    if format_name not in READERS:
+        raise HistoryError(f"unknown input format '{format_name}': use one of {', '.join(READERS)}")
+    validation = validation or default_validation(format_name)
+    part = part_id(files, format_name)
+    runs, rejected = history.runs, history.rejected
+    if part in rejected.manifest().parts:  # written last: both are there
+        valid, refused = runs.rows(part), rejected.rows(part)
+        return IngestReport(len(files), valid + refused, valid, refused, new=False)
+
+    damaged = unreadable(history.spark, files)
+    # What can be decompressed of a damaged gzip file is kept; of other damaged files nothing can be read.
+    readable = [file for file in files if file not in damaged or file.path.endswith(".gz")]
+    staged = _stage(history, part, READERS[format_name](read_raw(history.spark, readable)), validation)
+    rows_in = staged.where("reasons is not null").count() + len(damaged)
+    judged = _judged(staged, runs, part)
+    # Runs first: they then stay as they are when a killed ingest is done again, and `rejected` is completed.
+    runs.append(stored_runs(judged.where(sql.size("reasons") == 0)), part)
+    rejected.append(_rejected(history, staged, judged, damaged), part)
+    Files(history.spark).delete(_staging(history, part))
+    report = IngestReport(len(files), rows_in, runs.rows(part), rejected.rows(part), new=True)
+    if report.rows_in != report.valid + report.rejected:
+        raise HistoryError(
+            f"the counts do not add up: {report.rows_in} rows in, {report.valid} valid, {report.rejected} rejected. "
+            "This is a defect of StreamTune; please report it with the input"
+        )
+    return report
+
+
+def _staging(history: History, part: str) -> str:
+    return f"{history.location}/_staging/{part}"
+
+
+def _stage(history: History, part: str, parsed: DataFrame, validation: ValidationSettings) -> DataFrame:
+    """Checked rows are written down, since they are needed three times and parsing JSON is the expensive step."""
+    path = _staging(history, part)
+    parsed.mapInArrow(partial(check_rows, settings=validation), CHECKED).write.mode("overwrite").parquet(path)
+    return history.spark.read.schema(CHECKED).parquet(path)
+
+
+def part_id(files: Sequence[FileStatus], format_name: str) -> str:
+    """The same for the same files, in whatever order they are given."""
+    text = "\n".join(sorted(f"{file.path}\t{file.size_bytes}\t{file.modified_ms}" for file in files))
+    return "in-" + hashlib.sha256(f"{format_name}\n{text}".encode()).hexdigest()[:16]
+
+
+def _judged(staged: DataFrame, runs: Table, part: str) -> DataFrame:
+    """Staged records with ``duplicate`` and ``conflicting_duplicate`` among their reasons."""
+    place = ["source_file", "block_start", "line_in_block"]
+    records = staged.where("reasons is not null")
+    named = records.where("run_id is not null").select(
+        "run_id", content_hash().alias("content_hash"), (sql.size("reasons") > 0).alias("bad"), *place
+    )
+    best_first = Window.partitionBy("run_id").orderBy("bad", "content_hash", *place)
+    ranked = named.withColumn("rank", sql.row_number().over(best_first)).withColumn(
+        "kept", sql.first("content_hash").over(best_first)
+    )
+    if runs.exists:
+        stored = runs.read(without=[part]).select("run_id", sql.col("content_hash").alias("stored"))
+        ranked = ranked.join(stored, "run_id", "left")
+    else:
+        ranked = ranked.withColumn("stored", sql.lit(None).cast("bigint"))
+    rival = sql.coalesce("stored", sql.when(sql.col("rank") > 1, sql.col("kept")))
+    duplicates = ranked.where(rival.isNotNull()).select(
+        *place,
+        sql.when(rival == sql.col("content_hash"), sql.lit(reasons.DUPLICATE))
+        .otherwise(sql.lit(reasons.CONFLICTING_DUPLICATE))
+        .alias("duplicate"),
+    )
+    also = sql.array_compact(sql.array("duplicate"))
+    return records.join(duplicates, place, "left").withColumn("reasons", sql.concat("reasons", also)).drop("duplicate")
+
+
+def _rejected(history: History, staged: DataFrame, judged: DataFrame, damaged: Sequence[FileStatus]) -> DataFrame:
+    blocks = staged.groupBy("source_file", "block_start").agg((sql.max("line_in_block") + 1).alias("lines"))
+    before = Window.partitionBy("source_file").orderBy("block_start").rowsBetween(Window.unboundedPreceding, -1)
+    starts = blocks.withColumn("start", sql.coalesce(sql.sum("lines").over(before), sql.lit(0))).drop("lines")
+    day = sql.coalesce(sql.to_date("observed_at"), "modified_on")
+    rows = (
+        judged.where(sql.size("reasons") > 0)
+        .join(sql.broadcast(starts), ["source_file", "block_start"])
+        .withColumn("position", sql.col("start") + sql.col("line_in_block") + 1)
+        .withColumn(DAY, day)
+        .select(*REJECTED.fieldNames())
+    )
+    if not damaged:
+        return rows
+    lost = [
+        (
+            None,
+            None,
+            None,
+            [reasons.UNREADABLE_FILE],
+            "",
+            file.path,
+            0,
+            datetime.fromtimestamp(file.modified_ms / 1e3, UTC).date(),
+        )
+        for file in damaged
+    ]
+    return rows.unionByName(history.spark.createDataFrame(lost, nullable(REJECTED)))
+
+
+def stored_runs(frame: DataFrame) -> DataFrame:
+    """Runs as the table keeps them: with the hash of their contents and their day."""
+    return (
+        frame.withColumn("content_hash", content_hash())
+        .withColumn(DAY, sql.to_date("observed_at"))
+        .select(*STORED_RUN.fieldNames())
+    )
+
+
+def content_hash() -> Column:
+    """Equal for runs that say the same; the order in which source rates are written does not count."""
+    rates = sql.array_sort(sql.map_entries("source_rates")).alias("source_rates")
+    others = [sql.col(name) for name in RUN.fieldNames() if name not in ("run_id", "source_rates")]
+    return sql.xxhash64(sql.to_json(sql.struct(rates, *others)))

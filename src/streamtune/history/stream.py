@@ -1,0 +1,66 @@
+"""Ingest that follows a folder, as a Structured Streaming job.
+
+Spark's file source only says which files are new; each micro-batch of names then takes the very way of the batch
+ingest. The checkpoint gives every file to one batch and repeats a batch that was not finished; the tables recognise a
+batch by its files and a run by its id. So every run counts once, however often the job is killed or a file delivered.
+Files must appear in the folder whole: write them elsewhere and move them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pydantic import Field
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamtune.dataflow.operator import Frozen
+from streamtune.history.files import FileStatus
+from streamtune.history.ingest import IngestReport, ingest_files
+from streamtune.history.tables import History
+from streamtune.history.validate import ValidationSettings
+
+_FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
+
+
+class FollowSettings(Frozen):
+    """How a folder is followed."""
+
+    once: bool = Field(default=False, description="stop when all files that are there have been read")
+    every_s: float = Field(default=10.0, gt=0, description="seconds between two looks into the folder")
+    max_files: int = Field(default=1000, ge=1, description="most files in one micro-batch")
+    checkpoint: str | None = Field(default=None, description="where progress is kept; in the history by default")
+
+
+def follow(
+    history: History,
+    folder: str,
+    settings: FollowSettings | None = None,
+    *,
+    format_name: str = "runs",
+    validation: ValidationSettings | None = None,
+    on_batch: Callable[[IngestReport], None] | None = None,
+) -> StreamingQuery:
+    """Start to ingest every file that is or will be in ``folder``; the query runs until it is stopped."""
+    settings = settings or FollowSettings()
+
+    def ingest_batch(names: DataFrame, _batch: int) -> None:
+        rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
+        files = [FileStatus(row.path, row.length, row.modified_ms) for row in rows]
+        report = ingest_files(history, files, format_name=format_name, validation=validation)
+        if on_batch:
+            on_batch(report)
+
+    source = (
+        history.spark.readStream.format("binaryFile")
+        .schema(_FILE_NAMES)
+        .option("maxFilesPerTrigger", settings.max_files)
+        .option("recursiveFileLookup", "true")
+        .load(folder)
+        .select("path", "length", "modificationTime")  # without `content`, Spark does not open the files
+    )
+    checkpoint = settings.checkpoint or f"{history.location}/_checkpoint"
+    writer = source.writeStream.foreachBatch(ingest_batch).option("checkpointLocation", checkpoint)
+    if settings.once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{settings.every_s} seconds").start()
