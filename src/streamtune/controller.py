@@ -99,8 +99,8 @@ class Controller:
     """Brings one engine and one tuner together.
 
     A tuning process starts when a source rate changes or backpressure appears. Recommend; if the recommendation is
-    what runs, stop; else deploy and observe; stop when there is no backpressure. The bound on reconfigurations
-    always holds.
+    what runs, stop; else deploy and observe; stop when there is no backpressure, unless the recommendation was
+    provisional: then the tuner is asked again. The bound on reconfigurations always holds.
     """
 
     engine: Engine
@@ -143,7 +143,7 @@ class Controller:
             applied += 1
             seen = self._observe(deployment)
             backpressure_seen += int(seen.has_backpressure)
-            if not seen.has_backpressure:
+            if not (seen.has_backpressure or recommendation.provisional):
                 reason = "no_backpressure"
                 break
             if applied >= self.guards.max_reconfigurations:
@@ -189,6 +189,7 @@ class Controller:
                 "from": dict(seen.plan),
                 "recommended": dict(recommendation.plan),
                 "chosen": dict(plan),
+                "provisional": recommendation.provisional,
                 "why": dict(recommendation.why),
                 "figures": {key: dict(values) for key, values in recommendation.figures.items()},
                 "held_back": dict(held),

@@ -12,11 +12,15 @@ from streamtune.dataflow import Job, Observation, ParallelismPlan
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A plan, and for every operator why it got its number: a sentence, and the figures behind it."""
+    """A plan, and for every operator why it got its number: a sentence, and the figures behind it.
+
+    ``provisional`` means: deploy this to learn from it, then ask me again, whatever is seen.
+    """
 
     plan: ParallelismPlan
     why: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    provisional: bool = False
 
 
 class Tuner(ABC):

@@ -1,14 +1,16 @@
-"""DS2: three steps is all you need (Kalavri et al., OSDI 2018), as published."""
+"""DS2: three steps is all you need (Kalavri et al., OSDI 2018): as published, and as the strong plain rival."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics, ParallelismPlan
 from streamtune.errors import TuningError
 from streamtune.tuners.base import Recommendation, Tuner
+from streamtune.tuners.readings import LastKnownPlan, processing_ability, selectivity
 
 # A factor that exceeds a whole number by float noise alone must not cost an instance.
 _ROUNDING = 1e-9
@@ -16,16 +18,25 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class DS2Settings:
-    """``scaling_factor`` is DS2's head room (published: 0); ``ignored_drop`` the largest drop not worth a restart."""
+    """What can be set about DS2; the defaults are as published.
+
+    ``scaling_factor`` is its head room, ``ignored_drop`` the largest drop not worth a restart. ``calibration`` gives,
+    per operator type, the busy share that an operator reports when it is truly busy all the time (see
+    ``streamtune.tuners.calibration``); types that are not named count as exact.
+    """
 
     scaling_factor: float = 0.0
     ignored_drop: int = 1
+    calibration: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
         if not 0 <= self.scaling_factor < 10:
             raise TuningError(f"scaling_factor must be in [0, 10), but got {self.scaling_factor!r}")
         if self.ignored_drop < 0:
             raise TuningError(f"ignored_drop must be at least 0, but got {self.ignored_drop!r}")
+        for kind, factor in self.calibration.items():
+            if not (math.isfinite(factor) and factor > 0):
+                raise TuningError(f"the calibration of '{kind}' must be finite and above 0, but got {factor!r}")
 
 
 class DS2(Tuner):
@@ -39,7 +50,8 @@ class DS2(Tuner):
         passed on               o_i = t_i · s_i           (the unrounded factor, without the scaling factor)
         t_i = Σ o_j over the predecessors j; a source passes on its nominal rate and keeps its parallelism.
 
-    A plan is proposed when an operator goes up, or down by more than ``ignored_drop``.
+    A plan is proposed when an operator goes up, or down by more than ``ignored_drop``. With a calibration c of i's
+    type, W_i is replaced by min(1, W_i / c).
     """
 
     name = "ds2"
@@ -47,8 +59,10 @@ class DS2(Tuner):
     def __init__(self, job: Job, settings: DS2Settings | None = None) -> None:
         super().__init__(job)
         self._settings = settings or DS2Settings()
+        self._known = LastKnownPlan(job)
 
     def recommend(self, observation: Observation) -> Recommendation:
+        observation = self._known.complete(observation)
         current = observation.plan
         degrees: dict[str, int] = {}
         why: dict[str, str] = {}
@@ -56,14 +70,13 @@ class DS2(Tuner):
         passed_on: dict[str, float] = {}
         for key in self.job.dataflow.order:
             metrics = observation.operators[key]
-            selectivity = _selectivity(metrics)
-            if key in observation.source_rates:
-                passed_on[key] = observation.source_rates[key] * (selectivity if selectivity is not None else 1.0)
+            if self.job.dataflow.operator(key).is_source:
+                passed_on[key] = observation.source_rates.get(key, 0.0) * selectivity(metrics)
                 degrees[key], why[key] = current[key], "a source keeps its parallelism"
                 continue
             target = sum(passed_on[before] for before in self.job.dataflow.predecessors(key))
-            rate = _true_rate_per_instance(metrics)
-            passed_on[key] = target * (selectivity if selectivity is not None else 1.0)
+            passed_on[key] = target * selectivity(metrics)
+            rate = self._true_rate_per_instance(key, metrics)
             if rate is None:
                 degrees[key], why[key] = current[key], "no usable rate or busy time was measured: kept as it is"
                 continue
@@ -75,11 +88,17 @@ class DS2(Tuner):
         if not self._worth_a_restart(current, plan):
             why = {key: f"{text}; the change is not worth a restart" for key, text in why.items()}
             plan = current
+        self._known.asked_for(plan)
         return Recommendation(plan, why, figures)
 
+    def _true_rate_per_instance(self, key: str, metrics: OperatorMetrics) -> float | None:
+        kind = self.job.dataflow.operator(key).type
+        ability = processing_ability(metrics, self._settings.calibration.get(kind, 1.0))
+        return None if ability is None else ability / metrics.parallelism
+
     def _degree(self, factor: float) -> int:
-        needed = math.ceil(factor * (1 + self._settings.scaling_factor) - _ROUNDING)
-        return min(max(1, needed), self.job.max_parallelism)
+        needed = factor * (1 + self._settings.scaling_factor) - _ROUNDING
+        return max(1, math.ceil(min(needed, self.job.max_parallelism)))
 
     def _worth_a_restart(self, current: ParallelismPlan, wanted: Mapping[str, int]) -> bool:
         return any(
@@ -87,15 +106,14 @@ class DS2(Tuner):
         )
 
 
-def _selectivity(metrics: OperatorMetrics) -> float | None:
-    if metrics.records_in_per_s > 0 and math.isfinite(metrics.records_out_per_s):
-        return metrics.records_out_per_s / metrics.records_in_per_s
-    return None
+class CalibratedDS2(DS2):
+    """The strong plain rival: DS2 with 10 % head room and useful time calibrated per operator type from history.
 
+    Without a calibration it is DS2 with head room alone.
+    """
 
-def _true_rate_per_instance(metrics: OperatorMetrics) -> float | None:
-    """Records/s that one instance serves while it is busy."""
-    useful = metrics.busy_share
-    if not (math.isfinite(useful) and useful > 0 and metrics.records_in_per_s > 0):
-        return None
-    return metrics.records_in_per_s / useful / metrics.parallelism
+    name = "ds2-calibrated"
+    headroom = 0.10
+
+    def __init__(self, job: Job, calibration: Mapping[str, float] | None = None) -> None:
+        super().__init__(job, DS2Settings(scaling_factor=self.headroom, calibration=dict(calibration or {})))

@@ -1,0 +1,56 @@
+"""Greedy: one more instance to the current bottleneck, again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamtune.dataflow import Job, Observation
+from streamtune.errors import TuningError
+from streamtune.tuners.base import Recommendation, Tuner
+from streamtune.tuners.readings import LastKnownPlan, suspects
+
+
+@dataclass(frozen=True)
+class GreedySettings:
+    """``budget`` is the largest total parallelism, sources included; none means only the job's limit per operator."""
+
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and self.budget < 1:
+            raise TuningError(f"budget must be at least 1, but got {self.budget!r}")
+
+
+class Greedy(Tuner):
+    """Until the source rate is met or the budget is spent, the bottleneck gets one more instance.
+
+    The bottleneck is the busiest reader of a last backpressured operator that is not at its limit. One instance per
+    reconfiguration, so it takes as many as instances are missing; it never takes an instance back.
+    """
+
+    name = "greedy"
+
+    def __init__(self, job: Job, settings: GreedySettings | None = None) -> None:
+        super().__init__(job)
+        self._settings = settings or GreedySettings()
+        self._known = LastKnownPlan(job)
+
+    def recommend(self, observation: Observation) -> Recommendation:
+        observation = self._known.complete(observation)
+        current, budget = observation.plan, self._settings.budget
+        if not observation.has_backpressure:
+            return Recommendation(current, dict.fromkeys(current, "the source rates are met: kept as it is"))
+        if budget is not None and current.total >= budget:
+            return Recommendation(current, dict.fromkeys(current, f"the budget of {budget} is spent: kept as it is"))
+        open_to_growth = (
+            key for key in suspects(self.job.dataflow, observation) if current[key] < self.job.max_parallelism
+        )
+        bottleneck = next(open_to_growth, None)
+        if bottleneck is None:
+            return Recommendation(current, dict.fromkeys(current, "every bottleneck is at its limit: kept as it is"))
+        plan = current.replace({bottleneck: current[bottleneck] + 1})
+        why = dict.fromkeys(current, "not the bottleneck: kept as it is")
+        why[bottleneck] = "the bottleneck: one instance more"
+        self._known.asked_for(plan)
+        figures = {bottleneck: {"busy_share": observation.operators[bottleneck].busy_share}}
+        return Recommendation(plan, why, figures)
