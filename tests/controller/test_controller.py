@@ -82,9 +82,10 @@ class Scripted(Tuner):
 
     name = "scripted"
 
-    def __init__(self, *degrees: int, others: Mapping[str, int] | None = None) -> None:
+    def __init__(self, *degrees: int, others: Mapping[str, int] | None = None, provisional: int = 0) -> None:
         super().__init__(job())
         self.degrees = list(degrees)
+        self.provisional = provisional
         self.others = dict(others or {})
         self.learned = 0
 
@@ -94,7 +95,10 @@ class Scripted(Tuner):
     def recommend(self, observation: Observation) -> Recommendation:
         degree = self.degrees.pop(0) if len(self.degrees) > 1 else self.degrees[0]
         plan = observation.plan.replace({"work": degree, **self.others})
-        return Recommendation(plan, {key: f"script says {plan[key]}" for key in plan})
+        self.provisional -= 1
+        return Recommendation(
+            plan, {key: f"script says {plan[key]}" for key in plan}, provisional=self.provisional >= 0
+        )
 
 
 def tuned(engine: ThresholdEngine, tuner: Tuner, **options: object) -> tuple[Controller, object]:
@@ -122,6 +126,22 @@ def test_the_bound_always_holds() -> None:
     _, outcome = tuned(engine, Scripted(*range(2, 40)), guards=Guards(max_reconfigurations=5))
     assert (outcome.reconfigurations, outcome.stop_reason) == (5, "bound")
     assert len(engine.rescales) == 5
+
+
+def test_a_provisional_plan_is_asked_about_again_whatever_is_seen() -> None:
+    """Both 20 and 10 end backpressure, but the tuner deploys them to learn: only 5, which is final, ends tuning."""
+    engine, tuner = ThresholdEngine(needed=4), Scripted(20, 10, 5, 9, provisional=2)
+    _, outcome = tuned(engine, tuner)
+    assert [plan["work"] for plan in engine.rescales] == [20, 10, 5]
+    assert (outcome.reconfigurations, outcome.stop_reason) == (3, "no_backpressure")
+
+
+def test_provisional_plans_do_not_lift_the_bound() -> None:
+    engine = ThresholdEngine(needed=1)
+    _, outcome = tuned(engine, Scripted(*range(2, 40), provisional=99), guards=Guards(max_reconfigurations=5))
+    assert (outcome.reconfigurations, outcome.stop_reason, len(engine.rescales)) == (5, "bound", 5)
+    _, outcome = tuned(ThresholdEngine(needed=1), Scripted(2, 2, provisional=99))
+    assert (outcome.reconfigurations, outcome.stop_reason) == (1, "unchanged")
 
 
 def test_a_dry_run_touches_nothing() -> None:

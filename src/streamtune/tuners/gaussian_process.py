@@ -25,7 +25,8 @@ class GaussianProcess:
 
         −½ yᵀK⁻¹y − ½ log|K| − n/2 · log 2π
 
-    over ``LENGTH_SCALES``, the objective of scikit-learn's optimiser on a grid; ties go to the smaller ℓ.
+    over ``LENGTH_SCALES``, the objective of scikit-learn's optimiser on a grid. A tie goes to the larger ℓ: a single
+    point says nothing about ℓ, and the smooth answer is the one that does not pretend that only that point is safe.
 
     >>> process = GaussianProcess.fit([1, 2, 4, 8], [100, 199, 396, 784])
     >>> round(float(process.mean([4])[0]))
@@ -48,7 +49,7 @@ class GaussianProcess:
         best: GaussianProcess | None = None
         for length_scale in length_scales:
             fitted = cls._fit_one(places, values / scale, scale, length_scale)
-            if best is None or fitted.log_marginal_likelihood > best.log_marginal_likelihood:
+            if best is None or fitted.log_marginal_likelihood >= best.log_marginal_likelihood:
                 best = fitted
         if best is None:
             raise ValueError("no length scale to try")
