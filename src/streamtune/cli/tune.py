@@ -110,7 +110,7 @@ def print_story(story: TuningStory) -> None:
             "[red]yes[/]" if change.backpressure else "no",
             str(change.total_parallelism),
             "–" if change.oracle_total is None else str(change.oracle_total),
-            change.stop_reason.replace("_", " "),
+            "clean" if change.stop_reason == "no_backpressure" else change.stop_reason.replace("_", " "),
         )
     out.print(table)
     ratio = "" if story.over_oracle is None else f", {story.over_oracle:.2f} × the oracle's total parallelism"

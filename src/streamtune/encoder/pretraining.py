@@ -1,0 +1,45 @@
+"""From the featurised runs of one cluster to the files of its encoder."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from safetensors.torch import save as save_tensors
+
+from streamtune.encoder.bundle import Member, MemberFiles
+from streamtune.encoder.evaluation import score
+from streamtune.encoder.tables import graphs_of, sample_runs, to_parquet
+from streamtune.encoder.training import Trained, TrainingSettings, train
+from streamtune.features import FeatureEncoder
+
+
+def fit_encoder(
+    name: str,
+    training: pa.Table,
+    testing: pa.Table,
+    features: FeatureEncoder,
+    settings: TrainingSettings,
+    warmup_runs: int,
+) -> MemberFiles:
+    """Train on one part, score on the other; tables have the columns of ``encoder.tables.COLUMNS``."""
+    trained = train(graphs_of(training, features), settings)
+    member = Member(
+        name=name,
+        runs=trained.runs,
+        jobs=trained.jobs,
+        logit_shift=trained.logit_shift,
+        network=settings.network,
+        metrics=_metrics(trained, testing, features),
+        seconds=trained.seconds,
+    )
+    weights = {key: value.contiguous() for key, value in trained.network.state_dict().items()}
+    return MemberFiles(member, save_tensors(weights), to_parquet(sample_runs(training, warmup_runs, settings.seed)))
+
+
+def _metrics(trained: Trained, testing: pa.Table, features: FeatureEncoder) -> dict[str, float | None]:
+    found: dict[str, float | None] = {"validation_loss": trained.validation_loss, "epochs": float(trained.epochs)}
+    if testing.num_rows:
+        graphs = graphs_of(testing, features)
+        scores = score(graphs.labels, trained.probability(graphs.batch()).numpy())
+        found |= {"auc_pr": scores.auc_pr, "f1": scores.f1, "calibration_error": scores.calibration_error}
+        found |= {"test_runs": float(graphs.runs), "test_bottlenecks": float(scores.bottlenecks)}
+    return found
