@@ -28,6 +28,7 @@ from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN, nullable
 from streamtune.history.tables import History, Table
 from streamtune.history.validate import ValidationSettings
 
+_PLACE = ["source_file", "block_start", "line_in_block"]
 READERS: dict[str, Reader] = {"runs": read_runs, "pdsp": read_pdsp}
 
 
@@ -85,11 +86,14 @@ def ingest_files(
     # What can be decompressed of a damaged gzip file is kept; of other damaged files nothing can be read.
     readable = [file for file in files if file not in damaged or file.path.endswith(".gz")]
     staged = _stage(history, part, READERS[format_name](read_raw(history.spark, readable)), validation)
-    rows_in = staged.where("reasons is not null").count() + len(damaged)
-    judged = _judged(staged, runs, part)
+    records = staged.where("reasons is not null")
+    rows_in = records.count() + len(damaged)
+    duplicates = _duplicates(records, runs, part).persist()
+    judged = _judged(records, duplicates)
     # Runs first: they then stay as they are when a killed ingest is done again, and `rejected` is completed.
     runs.append(stored_runs(judged.where(sql.size("reasons") == 0)), part)
     rejected.append(_rejected(history, staged, judged, damaged), part)
+    duplicates.unpersist()
     Files(history.spark).delete(_staging(history, part))
     report = IngestReport(len(files), rows_in, runs.rows(part), rejected.rows(part), new=True)
     if report.rows_in != report.valid + report.rejected:
@@ -117,14 +121,12 @@ def part_id(files: Sequence[FileStatus], format_name: str) -> str:
     return "in-" + hashlib.sha256(f"{format_name}\n{text}".encode()).hexdigest()[:16]
 
 
-def _judged(staged: DataFrame, runs: Table, part: str) -> DataFrame:
-    """Staged records with ``duplicate`` and ``conflicting_duplicate`` among their reasons."""
-    place = ["source_file", "block_start", "line_in_block"]
-    records = staged.where("reasons is not null")
+def _duplicates(records: DataFrame, runs: Table, part: str) -> DataFrame:
+    """The place of every record that another one goes before, and what that makes it."""
     named = records.where("run_id is not null").select(
-        "run_id", content_hash().alias("content_hash"), (sql.size("reasons") > 0).alias("bad"), *place
+        "run_id", content_hash().alias("content_hash"), (sql.size("reasons") > 0).alias("bad"), *_PLACE
     )
-    best_first = Window.partitionBy("run_id").orderBy("bad", "content_hash", *place)
+    best_first = Window.partitionBy("run_id").orderBy("bad", "content_hash", *_PLACE)
     ranked = named.withColumn("rank", sql.row_number().over(best_first)).withColumn(
         "kept", sql.first("content_hash").over(best_first)
     )
@@ -134,14 +136,14 @@ def _judged(staged: DataFrame, runs: Table, part: str) -> DataFrame:
     else:
         ranked = ranked.withColumn("stored", sql.lit(None).cast("bigint"))
     rival = sql.coalesce("stored", sql.when(sql.col("rank") > 1, sql.col("kept")))
-    duplicates = ranked.where(rival.isNotNull()).select(
-        *place,
-        sql.when(rival == sql.col("content_hash"), sql.lit(reasons.DUPLICATE))
-        .otherwise(sql.lit(reasons.CONFLICTING_DUPLICATE))
-        .alias("duplicate"),
-    )
+    kind = sql.when(rival == sql.col("content_hash"), reasons.DUPLICATE).otherwise(reasons.CONFLICTING_DUPLICATE)
+    return ranked.where(rival.isNotNull()).select(*_PLACE, kind.alias("duplicate"))
+
+
+def _judged(records: DataFrame, duplicates: DataFrame) -> DataFrame:
+    """Records with ``duplicate`` and ``conflicting_duplicate`` among their reasons."""
     also = sql.array_compact(sql.array("duplicate"))
-    return records.join(duplicates, place, "left").withColumn("reasons", sql.concat("reasons", also)).drop("duplicate")
+    return records.join(duplicates, _PLACE, "left").withColumn("reasons", sql.concat("reasons", also)).drop("duplicate")
 
 
 def _rejected(history: History, staged: DataFrame, judged: DataFrame, damaged: Sequence[FileStatus]) -> DataFrame:

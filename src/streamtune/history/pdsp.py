@@ -126,7 +126,7 @@ def _found() -> Column:
         reasons.WRONG_APPLICATION: _wrong_application(),
     }
     dirt = sql.array_compact(sql.array(*[sql.when(rule, sql.lit(reason)) for reason, rule in rules.items()]))
-    unparsed = parse_reasons(sql.col("raw"), sql.col("record"))
+    unparsed = parse_reasons(sql.col("record"))
     return sql.when(sql.size(unparsed) > 0, unparsed).otherwise(dirt)
 
 

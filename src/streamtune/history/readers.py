@@ -46,7 +46,9 @@ def read_raw(spark: SparkSession, files: Sequence[FileStatus]) -> DataFrame:
 
 def _text_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     if not paths:
-        return spark.createDataFrame([], "raw string, source_file string, block_start bigint, modified_on date")
+        return spark.createDataFrame(
+            [], "raw string, is_text boolean, source_file string, block_start bigint, modified_on date"
+        )
     # What can be read of a damaged file is kept; `unreadable` finds the file and accounts for the rest.
     lines = spark.read.option("ignoreCorruptFiles", "true").text(list(paths))
     return _with_place(lines, sql.col("value"))
@@ -60,7 +62,9 @@ def _parquet_rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 def _with_place(frame: DataFrame, raw: Column) -> DataFrame:
     return frame.select(
-        raw.alias("raw"),
+        # Bytes that are not UTF-8 would stop Arrow and Parquet; they are replaced, and the line is known for it.
+        sql.make_valid_utf8(raw).alias("raw"),
+        sql.is_valid_utf8(raw).alias("is_text"),
         # Hadoop, which lists files for us, writes local addresses with one slash; Spark's metadata with three.
         sql.regexp_replace("_metadata.file_path", "^file:///", "file:/").alias("source_file"),
         sql.col("_metadata.file_block_start").alias("block_start"),
@@ -116,10 +120,10 @@ def parse_json(schema: StructType | str, raw: Column) -> Column:
     return sql.from_json(raw, expected, {"columnNameOfCorruptRecord": CORRUPT})
 
 
-def parse_reasons(raw: Column, record: Column) -> Column:
-    """Why a record could not be parsed, as an array of no or one reason."""
-    not_json = ~sql.is_valid_utf8(raw) | sql.try_parse_json(raw).isNull()
-    bad = record.isNull() | record[CORRUPT].isNotNull() | ~sql.is_valid_utf8(raw)
+def parse_reasons(record: Column) -> Column:
+    """Why a line could not be parsed to ``record``, as an array of no or one reason."""
+    not_json = ~sql.col("is_text") | sql.try_parse_json("raw").isNull()
+    bad = ~sql.col("is_text") | record.isNull() | record[CORRUPT].isNotNull()
     reason = sql.when(not_json, sql.lit(reasons.BROKEN_JSON)).otherwise(sql.lit(reasons.WRONG_TYPE))
     return sql.when(bad, sql.array(reason)).otherwise(sql.array().cast("array<string>"))
 
@@ -136,6 +140,4 @@ def read_runs(lines: DataFrame) -> DataFrame:
         "edges": edges,
     }
     columns = [defaults.get(name, sql.col(f"record.{name}")).alias(name) for name in RUN.fieldNames()]
-    return parsed.select(
-        *columns, parse_reasons(sql.col("raw"), sql.col("record")).alias("found"), *map(sql.col, RAW_COLUMNS)
-    )
+    return parsed.select(*columns, parse_reasons(sql.col("record")).alias("found"), *map(sql.col, RAW_COLUMNS))

@@ -1,0 +1,266 @@
+"""Speed of the history pipeline: labelling and featurising from Parquet to Parquet.
+
+Prints operator rows/s for 0.1, 1 and 4 million runs of 8 operators with the peak memory of the JVM and all Python
+workers, and the ratio to a row-wise Python UDF that labels a smaller sample in the same session. Writes
+``benchmarks/results/history.json``. Set STREAMTUNE_BENCH_RUNS (for instance ``20000,100000``) to try other sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, ByteType, Row
+
+from streamtune.history.featurise import featurise
+from streamtune.history.label import label
+from streamtune.history.schema import STORED_RUN, nullable
+from streamtune.history.session import SparkSettings, build_session
+from streamtune.history.tables import History
+from streamtune.labels import LabelSettings
+
+OPERATORS = 8
+CORES = 2
+DEFAULT_RUNS = (100_000, 1_000_000, 4_000_000)
+UDF_SAMPLE = 20_000
+RESULTS = Path(__file__).parent / "results" / "history.json"
+
+# Two sources, a join, a chain behind it: eight operators, seven edges.
+IDS = ["bids", "asks", "parse_bids", "parse_asks", "join", "count", "format", "sink"]
+TYPES = ["source", "source", "map", "flat_map", "window_join", "window_aggregate", "map", "sink"]
+EDGES = [(0, 2), (1, 3), (2, 4), (3, 4), (4, 5), (5, 6), (6, 7)]
+
+
+def synthetic_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs of one shape with random metrics, each seeded by its id."""
+    schema = to_arrow_schema(nullable(STORED_RUN), timezone="UTC")
+    for batch in batches:
+        ids = batch.column("id").to_numpy()
+        yield pa.RecordBatch.from_arrays(_columns(ids, schema), schema=schema)
+
+
+def _columns(ids: np.ndarray, schema: pa.Schema) -> list[pa.Array]:
+    size = len(ids)
+    random = np.random.default_rng(int(ids[0]))
+    operator = schema.field("operators").type.value_type
+    flat = size * OPERATORS
+    times = random.dirichlet([2.0, 3.0, 0.3], flat) * 1000.0
+    rates = random.uniform(100.0, 10_000.0, flat)
+    windowed = np.tile([kind.startswith("window") for kind in TYPES], size)
+    given: dict[str, Any] = {
+        "id": np.tile(IDS, size),
+        "type": np.tile(TYPES, size),
+        "window_type": np.where(windowed, "tumbling", None),
+        "window_policy": np.where(windowed, "time", None),
+        "window_length": np.where(windowed, 10.0, np.nan),
+        "tuple_width_in": random.integers(1, 15, flat).astype(float),
+        "tuple_type": np.tile("long", flat),
+        "parallelism": random.integers(1, 61, flat),
+        "records_in_per_s": rates,
+        "records_out_per_s": rates,
+        "busy_ms_per_s": times[:, 0],
+        "idle_ms_per_s": times[:, 1],
+        "backpressured_ms_per_s": times[:, 2],
+    }
+    fields = [pa.array(given.get(field.name, [None] * flat), type=field.type, from_pandas=True) for field in operator]
+    structs = pa.StructArray.from_arrays(fields, fields=list(operator))
+    edge = schema.field("edges").type.value_type
+    ends = [np.tile([IDS[pair[side]] for pair in EDGES], size) for side in (0, 1)]
+    edges = pa.StructArray.from_arrays(
+        [*map(pa.array, ends), pa.array(np.tile("hash", size * len(EDGES)))], fields=list(edge)
+    )
+    sources = pa.array(np.tile(IDS[:2], size)), pa.array(random.uniform(1_000.0, 20_000.0, 2 * size))
+    made = {
+        "schema_version": np.ones(size, dtype=np.int32),
+        "run_id": [f"run-{number:09d}" for number in ids],
+        "job": [f"job-{number % 500}" for number in ids],
+        "engine": ["flink"] * size,
+        "observed_at": (1_794_787_200 + ids % 864_000) * 1_000_000,
+        "window_s": np.full(size, 60.0),
+        "content_hash": ids,
+        "day": (20_773 + (ids % 864_000) // 86_400).astype(np.int32),
+    }
+    nested = {
+        "source_rates": pa.MapArray.from_arrays(np.arange(0, 2 * size + 1, 2, dtype=np.int32), *sources),
+        "operators": list_column_of(structs, OPERATORS, size),
+        "edges": list_column_of(edges, len(EDGES), size),
+    }
+    return [
+        nested[field.name] if field.name in nested else pa.array(made.get(field.name, [None] * size)).cast(field.type)
+        for field in schema
+    ]
+
+
+def list_column_of(values: pa.Array, each: int, size: int) -> pa.Array:
+    return pa.ListArray.from_arrays(np.arange(0, each * size + 1, each, dtype=np.int32), values)
+
+
+def write_runs(history: History, runs: int) -> None:
+    """In slices of 100,000, so that the sizes of batches and files do not depend on how many runs there are."""
+    ids = history.spark.range(0, runs, 1, max(CORES, runs // 100_000))
+    history.runs.replace(ids.mapInArrow(synthetic_batches, nullable(STORED_RUN)), "bench")
+
+
+def cpu_seconds() -> float:
+    """Processor time so far of this process, the JVM and Spark's Python workers: other work does not count."""
+    me = psutil.Process()
+    total = 0.0
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+            total += times.user + times.system
+        except psutil.Error:
+            continue
+    return total
+
+
+class PeakMemory(threading.Thread):
+    """The largest sum of resident memory of this process, the JVM and Spark's Python workers."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak_bytes = 0
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        me = psutil.Process()
+        while not self._done.wait(0.2):
+            total = 0
+            for process in [me, *me.children(recursive=True)]:
+                try:
+                    memory = process.memory_full_info()
+                    total += memory.pss  # shared pages of forked workers count once
+                except psutil.Error:
+                    continue
+            self.peak_bytes = max(self.peak_bytes, total)
+
+    def stop(self) -> float:
+        self._done.set()
+        self.join()
+        return self.peak_bytes / 2**30
+
+
+class Cost(NamedTuple):
+    """What a step took."""
+
+    seconds: float
+    cpu_s: float
+    peak_gib: float
+
+
+def timed(step: Callable[[], object]) -> Cost:
+    memory = PeakMemory()
+    memory.start()
+    start, cpu = time.perf_counter(), cpu_seconds()
+    step()
+    seconds, used = time.perf_counter() - start, cpu_seconds() - cpu
+    return Cost(seconds, used, memory.stop())
+
+
+def row_wise(rows: list[Row], edges: list[Row], rates: dict[str, float]) -> list[int]:
+    """Algorithm 1 for one run in plain Python: what a row-wise UDF does."""
+    rule = LabelSettings()
+    index = {row.id: position for position, row in enumerate(rows)}
+    pairs = [(index[edge.source], index[edge.target]) for edge in edges]
+    totals = [row.busy_ms_per_s + row.idle_ms_per_s + row.backpressured_ms_per_s for row in rows]
+    busy = [row.busy_ms_per_s / total > rule.busy_threshold for row, total in zip(rows, totals, strict=True)]
+    held = [
+        row.backpressured_ms_per_s / total > rule.backpressure_share for row, total in zip(rows, totals, strict=True)
+    ]
+    labels = [-1 if any(held) else 0] * len(rows)
+    for position in range(len(rows)):
+        after = [b for a, b in pairs if a == position]
+        if held[position] and not any(held[b] for b in after):
+            for b in after:
+                labels[b] = int(busy[b])
+    blamed = {
+        position
+        for position, row in enumerate(rows)
+        if row.type == "source" and busy[position] and not held[position]
+        if row.records_out_per_s < rates[row.id] * (1 - rule.source_tolerance)
+    }
+    behind = set(blamed)
+    while more := {b for a, b in pairs if a in behind} - behind:
+        behind |= more
+    for position in behind if not any(held) else ():
+        labels[position] = -1
+    for position in blamed:
+        labels[position] = 1
+    return labels
+
+
+def udf_rows_per_s(history: History, sample: int) -> tuple[float, bool]:
+    """Operator rows/s of the row-wise UDF on a sample, and whether it gives the same labels as the kernel."""
+    function = sql.udf(row_wise, ArrayType(ByteType()), useArrow=False)
+    runs = history.runs.read().where(sql.col("content_hash") < sample)
+    slow = runs.select("run_id", function("operators", "edges", "source_rates").alias("labels"))
+    target = f"{history.location}/udf"
+    slow.limit(100).write.mode("overwrite").parquet(target)  # start the workers outside the clock
+    cost = timed(lambda: slow.write.mode("overwrite").parquet(target))
+    written = history.spark.read.parquet(target)
+    kernel = history.labels.read().select("run_id", "labels")
+    same = written.join(kernel, ["run_id", "labels"]).count() == written.count()
+    return sample * OPERATORS / cost.seconds, same
+
+
+def measure(spark: SparkSession, folder: str, runs: int) -> dict[str, float]:
+    history = History(spark, f"{folder}/{runs}")
+    write_runs(history, runs)
+    row: dict[str, float] = {"runs": runs, "operator_rows": runs * OPERATORS}
+    for name, cost in (("label", timed(lambda: label(history))), ("featurise", timed(lambda: featurise(history)))):
+        row[f"{name}_s"] = round(cost.seconds, 2)
+        row[f"{name}_cpu_s"] = round(cost.cpu_s, 2)
+        row[f"{name}_rows_per_s"] = round(runs * OPERATORS / cost.seconds)
+        row[f"{name}_peak_gib"] = round(cost.peak_gib, 2)
+    print("  ".join(f"{key}={value:,}" for key, value in row.items()), flush=True)
+    return row
+
+
+def main() -> None:
+    sizes = [int(text) for text in os.environ.get("STREAMTUNE_BENCH_RUNS", "").split(",") if text] or DEFAULT_RUNS
+    spark = build_session(SparkSettings(master=f"local[{CORES}]", app_name="bench-history"))
+    folder = tempfile.mkdtemp(prefix="streamtune-bench-")
+    try:
+        warm = History(spark, f"{folder}/warm")
+        write_runs(warm, 20_000)
+        label(warm)
+        featurise(warm)
+        curve = [measure(spark, folder, runs) for runs in sizes]
+        sample = min(UDF_SAMPLE, max(sizes))
+        udf, same = udf_rows_per_s(History(spark, f"{folder}/{max(sizes)}"), sample)
+    finally:
+        spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    fastest = max(curve, key=lambda row: row["runs"])
+    result = {
+        "cores": CORES,
+        "load_average_1min": round(os.getloadavg()[0], 2),
+        "curve": curve,
+        "udf": {
+            "sample_runs": sample,
+            "rows_per_s": round(udf),
+            "same_labels_as_kernel": same,
+            "kernel_is_faster_by": round(fastest["label_rows_per_s"] / udf, 1),
+        },
+    }
+    print(f"row-wise Python UDF on a sample of {sample:,} runs: {udf:,.0f} operator rows/s; same labels: {same}")
+    print(f"the kernel is {result['udf']['kernel_is_faster_by']} times as fast")
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

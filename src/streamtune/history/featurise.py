@@ -1,0 +1,121 @@
+"""The step ``featurise``: runs → compact features, with an encoder that is fitted on the training part alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from streamtune.dataflow.operator import Frozen
+from streamtune.features import CATEGORIES, NUMBERS, CategoryColumn, FeatureEncoder, OperatorColumns
+from streamtune.history.errors import HistoryError
+from streamtune.history.files import Files
+from streamtune.history.flatten import floats, list_column
+from streamtune.history.graphs import FlatGraphs, operator_values, select_graphs
+from streamtune.history.schema import DAY, FEATURES
+from streamtune.history.split import DEFAULT_TEST_SHARE, TRAIN, split_column
+from streamtune.history.tables import History
+
+_STATIC_NUMBERS = tuple(name for name in NUMBERS if name != "source_rate")
+_STATIC = (*CATEGORIES, *_STATIC_NUMBERS)
+_SUMMARY = "feature string, value string, low double, high double"
+
+
+class FeaturiseSettings(Frozen):
+    """How features are made."""
+
+    test_share: float = Field(default=DEFAULT_TEST_SHARE, ge=0, lt=1, description="share of the jobs kept for testing")
+
+
+def encoder_path(history: History) -> str:
+    return f"{history.location}/encoder.json"
+
+
+def featurise(history: History, settings: FeaturiseSettings | None = None) -> FeatureEncoder:
+    """Fit the encoder on the training part, apply it to all runs, and save both."""
+    settings = settings or FeaturiseSettings()
+    runs = history.runs.read()
+    encoder = fit(runs.where(split_column(settings.test_share) == TRAIN))
+    files = Files(history.spark)
+    files.delete(encoder_path(history))
+    files.create_text(encoder_path(history), encoder.to_json())
+    history.features.replace(features_of(runs, encoder, settings), "featurise")
+    return encoder
+
+
+def fit(training: DataFrame) -> FeatureEncoder:
+    """All values of each category and the range of each number.
+
+    Every batch is summed up to a handful of rows where it lies; Spark merges those.
+    """
+    partial_sums = select_graphs(training, operators=_STATIC).mapInArrow(_summarise, _SUMMARY)
+    merged = partial_sums.groupBy("feature", "value").agg(sql.min("low").alias("low"), sql.max("high").alias("high"))
+    rows = merged.collect()
+    if not rows:
+        raise HistoryError("no job is in the training part: add jobs to the history, or lower the test share")
+    values = {name: [row.value for row in rows if row.feature == name] for name in CATEGORIES}
+    ranges = {row.feature: (row.low, row.high) for row in rows if row.feature in NUMBERS}
+    return FeatureEncoder.fit(values, ranges)
+
+
+def features_of(runs: DataFrame, encoder: FeatureEncoder, settings: FeaturiseSettings | None = None) -> DataFrame:
+    """The table ``FEATURES`` for every run."""
+    settings = settings or FeaturiseSettings()
+    split = runs.withColumn("split", split_column(settings.test_share))
+    columns = select_graphs(split, "run_id", "job", "split", DAY, operators=(*_STATIC, "parallelism"))
+    return columns.mapInArrow(partial(_encode, encoder=encoder), FEATURES)
+
+
+def _summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = operator_columns(batch, FlatGraphs.of(batch))
+        rows: list[tuple[str, str | None, float | None, float | None]] = [
+            (name, value, None, None) for name in CATEGORIES for value in columns.categories[name].values
+        ]
+        for name, numbers in columns.numbers.items():
+            given = numbers[~np.isnan(numbers)]
+            if len(given):
+                rows.append((name, None, float(given.min()), float(given.max())))
+        names = ("feature", "value", "low", "high")
+        kinds = (pa.string(), pa.string(), pa.float64(), pa.float64())
+        arrays = [pa.array(column, type=kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names)
+
+
+def _encode(batches: Iterator[pa.RecordBatch], encoder: FeatureEncoder) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        graphs = FlatGraphs.of(batch)
+        columns = operator_columns(batch, graphs)
+        edges = np.bincount(graphs.edge_run, minlength=len(batch))
+        before = graphs.starts[graphs.edge_run]
+        kept = {name: batch.column(name) for name in ("run_id", "job", "split", "parallelism", DAY)}
+        made = {
+            "codes": list_column(encoder.codes(columns).ravel(), graphs.sizes * len(CATEGORIES), pa.int16()),
+            "numbers": list_column(encoder.numbers(columns).ravel(), graphs.sizes * len(NUMBERS), pa.float32()),
+            "edge_source": list_column((graphs.edge_source - before).astype(np.int32), edges, pa.int32()),
+            "edge_target": list_column((graphs.edge_target - before).astype(np.int32), edges, pa.int32()),
+        }
+        columns_out = {**kept, **made}
+        names = FEATURES.fieldNames()
+        yield pa.RecordBatch.from_arrays([columns_out[name] for name in names], names)
+
+
+def operator_columns(batch: pa.RecordBatch, graphs: FlatGraphs) -> OperatorColumns:
+    """The raw features of all operators in a batch."""
+    categories = {}
+    for name in CATEGORIES:
+        encoded = operator_values(batch, name).dictionary_encode()
+        positions = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+        categories[name] = CategoryColumn(positions.astype(np.int64), encoded.dictionary.to_pylist())
+    numbers = {name: floats(operator_values(batch, name)) for name in _STATIC_NUMBERS}
+    # Only the first operators behind a source have a rate above 0; a source's own belongs to what reads it.
+    offered = np.where(graphs.is_source, np.nan_to_num(graphs.nominal_per_s, nan=0.0), 0.0)
+    rates = np.bincount(graphs.edge_target, weights=offered[graphs.edge_source], minlength=len(graphs.run))
+    numbers["source_rate"] = rates.astype(np.float64)
+    return OperatorColumns(categories, numbers)
