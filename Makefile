@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help env java demo test lint format bench bench-simulator bench-history bench-similarity clean
+.PHONY: help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-pretrain clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ bench: bench-simulator bench-similarity bench-history  ## all performance benchm
 
 bench-simulator: $(STAMP)  ## simulated seconds per second, and the onset of backpressure
 	@$(BIN)/python benchmarks/simulator.py
+
+bench-rivals: $(STAMP)  ## all tuners over two cycles of rates on eight workloads
+	@$(BIN)/python benchmarks/rivals.py
 
 bench-similarity: $(STAMP)  ## graph edit distance against networkx
 	@$(BIN)/python benchmarks/similarity.py

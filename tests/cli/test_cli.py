@@ -15,6 +15,7 @@ import pytest
 
 from streamtune.audit import read_audit
 from streamtune.cli import main
+from streamtune.tuners import TUNERS
 
 BAD = sorted((Path(__file__).parents[1] / "jobs" / "bad").glob("*.yaml"))
 COMMANDS = ["validate", "simulate", "oracle", "tune", "demo", "workloads"]
@@ -45,6 +46,12 @@ def test_help_explains_every_command(
     assert "Usage: streamtune" in text or "Usage:" in text
     if command != "workloads":
         assert f"streamtune {command}" in text.split("Example", 1)[1]
+
+
+def test_help_names_every_tuner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "tune", "--help") == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in TUNERS)
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)

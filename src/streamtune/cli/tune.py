@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 def tune(
     job: JobArgument,
     engine: Annotated[str, typer.Option(help="Where the job runs: simulator.")] = "simulator",
-    tuner: Annotated[str, typer.Option(help="Which method decides: ds2.")] = "ds2",
+    tuner: Annotated[
+        str,
+        typer.Option(help="Which method decides: ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion or greedy."),
+    ] = "ds2",
     rates: Annotated[
         str, typer.Option(help="pattern (the paper's 120 changes), cycle (its ten rates), or a YAML/JSON list.")
     ] = "cycle",

@@ -19,8 +19,8 @@ class MeasurementError(Frozen):
     window and every job under one ``seed``; the noise is drawn anew. Rates and backpressured time carry no error.
     """
 
-    bias_sigma: float = Field(default=0.06, ge=0, lt=1, description="spread of the bias over operator types")
-    noise_sigma: float = Field(default=0.03, ge=0, lt=1, description="spread of the noise over windows")
+    bias_sigma: float = Field(default=0.03, ge=0, lt=1, description="spread of the bias over operator types")
+    noise_sigma: float = Field(default=0.02, ge=0, lt=1, description="spread of the noise over windows")
     seed: int = Field(default=0, ge=0, description="which draw of the biases")
 
     @classmethod
