@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, to_date
 
 from streamtune.dataflow import Observation, OperatorMetrics, Run
-from streamtune.features import FeatureEncoder
+from streamtune.features import FeatureEncoder, seen_selectivity
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import FeaturiseSettings, encoder_path, featurise, fit
 from streamtune.history.label import label
@@ -122,7 +122,13 @@ def test_spark_and_the_tuner_encode_alike(history: History) -> None:
     for row in rows:
         run = RUNS[row.run_id]
         flow = run.dataflow
-        assert encoder.dense(row.codes, row.numbers) == pytest.approx(saved.encode(flow, run.source_rates), abs=1e-6)
+        seen = seen_selectivity(
+            [operator.records_in_per_s for operator in run.operators],
+            [operator.records_out_per_s for operator in run.operators],
+        )
+        selectivities = dict(zip(flow.index, seen, strict=True))
+        online = saved.encode(flow, run.source_rates, selectivities)
+        assert encoder.dense(row.codes, row.numbers) == pytest.approx(online, abs=1e-6)
         assert list(row.parallelism) == [operator.parallelism for operator in run.operators]
         assert list(zip(row.edge_source, row.edge_target, strict=True)) == list(flow.edge_indices)
 

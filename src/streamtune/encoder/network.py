@@ -19,7 +19,7 @@ class NetworkSettings(Frozen):
 
     width: int = Field(default=32, ge=2, description="dimension of an embedding")
     iterations: int = Field(default=2, ge=0, description="T: message-passing iterations")
-    dropout: float = Field(default=0.1, ge=0, lt=1, description="share of activations dropped while training")
+    dropout: float = Field(default=0.3, ge=0, lt=1, description="share of activations dropped while training")
     fusion: Fusion = Field(
         default="late",
         description="late: parallelism is fused once, after the last iteration; every: Eq. 3 taken literally, which "

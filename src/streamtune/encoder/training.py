@@ -24,8 +24,8 @@ class TrainingSettings(Frozen):
     """How an encoder is trained."""
 
     network: NetworkSettings = Field(default_factory=NetworkSettings)
-    epochs: int = Field(default=30, ge=1, description="passes over the training runs at most")
-    patience: int = Field(default=8, ge=1, description="epochs without a better validation loss before stopping")
+    epochs: int = Field(default=20, ge=1, description="passes over the training runs at most")
+    patience: int = Field(default=6, ge=1, description="epochs without a better validation loss before stopping")
     batch_runs: int = Field(default=128, ge=1, description="runs per step")
     learning_rate: float = Field(default=3e-3, gt=0, description="peak of the one-cycle schedule (AdamW)")
     weight_decay: float = Field(default=1e-3, ge=0, description="of AdamW")

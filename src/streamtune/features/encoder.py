@@ -1,9 +1,9 @@
-"""Static features of operators and the source rate as numbers (StreamTune Section IV-A and Table I).
+"""Static features of operators and their rates as numbers (StreamTune Section IV-A and Table I).
 
 Categories become one-hot blocks with a last slot for values that the training part did not have; an operator without
 the feature (no window, say) has zeros there. Numbers are min-max scaled logarithms; a missing one is 0. Values outside
 the fitted range are not cut off: a rate above all known ones must still look higher. Parallelism is no feature: it is
-what tuning decides (the paper fuses it in later).
+what tuning decides (the paper fuses it in later). ``demand`` is ours: see ``features.demand``.
 
 An operator is kept in two compact rows, ``codes`` and ``numbers``; ``dense`` expands them for a model.
 """
@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError
 from streamtune.dataflow import Dataflow, Operator
 from streamtune.dataflow.operator import Frozen
 from streamtune.errors import StreamTuneError
+from streamtune.features.demand import demanded_rates
 
 CATEGORIES = (
     "type",
@@ -33,9 +34,10 @@ CATEGORIES = (
     "aggregate_function",
     "tuple_type",
 )
-NUMBERS = ("window_length", "window_slide", "tuple_width_in", "tuple_width_out", "source_rate")
+STATIC_NUMBERS = ("window_length", "window_slide", "tuple_width_in", "tuple_width_out")
+NUMBERS = (*STATIC_NUMBERS, "source_rate", "demand")
 UNKNOWN = "unknown"
-ENCODER_VERSION = 1
+ENCODER_VERSION = 2
 
 Codes = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float32]
@@ -62,25 +64,57 @@ class CategoryColumn:
 
 @dataclass(frozen=True, slots=True)
 class OperatorColumns:
-    """The raw features of N operators, column by column; numbers are NaN where an operator does not have them."""
+    """The raw features of N operators, column by column; numbers are NaN where an operator does not have them.
+
+    The two rates are made from ``offered`` (the rate of a source, 0 elsewhere), ``selectivity`` (as seen, NaN where
+    not) and the E edges.
+    """
 
     categories: Mapping[str, CategoryColumn]
     numbers: Mapping[str, npt.NDArray[np.float64]]
+    offered: npt.NDArray[np.float64]
+    selectivity: npt.NDArray[np.float64]
+    edge_source: npt.NDArray[np.int64]
+    edge_target: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, dataflow: Dataflow, source_rates: Mapping[str, float]) -> OperatorColumns:
-        """The operators of one dataflow. Only the first ones behind a source have a source rate above 0."""
-        operators = dataflow.operators
-        rates = [sum(source_rates.get(before, 0.0) for before in dataflow.predecessors(o.id)) for o in operators]
-        numbers = {
-            name: np.array([_number(operator, name) for operator in operators], dtype=np.float64)
-            for name in NUMBERS
-            if name != "source_rate"
-        }
+    def of(
+        cls,
+        dataflow: Dataflow,
+        source_rates: Mapping[str, float],
+        selectivities: Mapping[str, float] | None = None,
+    ) -> OperatorColumns:
+        """The operators of one dataflow, with the selectivities seen while it ran, as far as it ran."""
+        operators, seen = dataflow.operators, selectivities or {}
+        edges = np.array(dataflow.edge_indices, dtype=np.int64).reshape(-1, 2)
         return cls(
-            {name: CategoryColumn.of(_category(operator, name) for operator in operators) for name in CATEGORIES},
-            {**numbers, "source_rate": np.array(rates, dtype=np.float64)},
+            categories={
+                name: CategoryColumn.of(_category(operator, name) for operator in operators) for name in CATEGORIES
+            },
+            numbers={
+                name: np.array([_number(operator, name) for operator in operators], dtype=np.float64)
+                for name in STATIC_NUMBERS
+            },
+            offered=np.array([source_rates.get(operator.id, 0.0) for operator in operators], dtype=np.float64),
+            selectivity=np.array([seen.get(operator.id, np.nan) for operator in operators], dtype=np.float64),
+            edge_source=edges[:, 0],
+            edge_target=edges[:, 1],
         )
+
+    @property
+    def types(self) -> npt.NDArray[np.object_]:
+        column = self.categories["type"]
+        return np.array([*column.values, None], dtype=object)[column.positions]
+
+    def rates(self, usual_selectivity: Mapping[str, float]) -> dict[str, npt.NDArray[np.float64]]:
+        """``source_rate``, above 0 for the first operators behind a source alone, and ``demand``."""
+        first = np.bincount(self.edge_target, weights=self.offered[self.edge_source], minlength=len(self.offered))
+        usual = np.array([usual_selectivity.get(kind, 1.0) for kind in self.types], dtype=np.float64)
+        selectivity = np.where(np.isfinite(self.selectivity), self.selectivity, usual)
+        return {
+            "source_rate": first.astype(np.float64),
+            "demand": demanded_rates(self.offered, selectivity, self.edge_source, self.edge_target),
+        }
 
 
 def _category(operator: Operator, name: str) -> str | None:
@@ -116,9 +150,17 @@ class FeatureEncoder(Frozen):
     version: int = ENCODER_VERSION
     categories: dict[str, tuple[str, ...]]
     ranges: dict[str, tuple[float, float]] = Field(description="smallest and largest value, before the logarithm")
+    selectivities: dict[str, float] = Field(
+        default_factory=dict, description="geometric mean by operator type, for operators that were not seen running"
+    )
 
     @classmethod
-    def fit(cls, values: Mapping[str, Iterable[str]], ranges: Mapping[str, tuple[float, float]]) -> Self:
+    def fit(
+        cls,
+        values: Mapping[str, Iterable[str]],
+        ranges: Mapping[str, tuple[float, float]],
+        selectivities: Mapping[str, float] | None = None,
+    ) -> Self:
         """From a summary: all values of each category, smallest and largest of each number (absent: never given).
 
         >>> encoder = FeatureEncoder.fit({"type": ["sink", "map"]}, {"tuple_width_in": (1, 9)})
@@ -132,6 +174,7 @@ class FeatureEncoder(Frozen):
         return cls(
             categories={name: tuple(sorted(set(values.get(name, ())) - {UNKNOWN})) for name in CATEGORIES},
             ranges={name: (float(low), float(high)) for name, (low, high) in fitted.items()},
+            selectivities=dict(sorted((selectivities or {}).items())),
         )
 
     @property
@@ -155,11 +198,12 @@ class FeatureEncoder(Frozen):
         return result
 
     def numbers(self, columns: OperatorColumns) -> Floats:
-        """N × 5: scaled logarithms."""
-        result = np.empty((len(columns.numbers["source_rate"]), len(NUMBERS)), dtype=np.float32)
+        """N × 6: scaled logarithms."""
+        values = {**columns.numbers, **columns.rates(self.selectivities)}
+        result = np.empty((len(columns.offered), len(NUMBERS)), dtype=np.float32)
         for place, name in enumerate(NUMBERS):
             low, high = np.log1p(self.ranges[name])
-            scaled = (np.log1p(columns.numbers[name]) - low) / (high - low if high > low else 1.0)
+            scaled = (np.log1p(values[name]) - low) / (high - low if high > low else 1.0)
             result[:, place] = np.nan_to_num(scaled, nan=0.0)
         return result
 
@@ -177,9 +221,14 @@ class FeatureEncoder(Frozen):
     def transform(self, columns: OperatorColumns) -> Floats:
         return self.dense(self.codes(columns), self.numbers(columns))
 
-    def encode(self, dataflow: Dataflow, source_rates: Mapping[str, float]) -> Floats:
+    def encode(
+        self,
+        dataflow: Dataflow,
+        source_rates: Mapping[str, float],
+        selectivities: Mapping[str, float] | None = None,
+    ) -> Floats:
         """The operators of a running job, in the order of ``dataflow.operators``."""
-        return self.transform(OperatorColumns.of(dataflow, source_rates))
+        return self.transform(OperatorColumns.of(dataflow, source_rates, selectivities))
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -13,7 +14,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from streamtune.dataflow.operator import Frozen
-from streamtune.features import CATEGORIES, NUMBERS, CategoryColumn, FeatureEncoder, OperatorColumns
+from streamtune.features import (
+    CATEGORIES,
+    NUMBERS,
+    STATIC_NUMBERS,
+    CategoryColumn,
+    FeatureEncoder,
+    OperatorColumns,
+    seen_selectivity,
+)
 from streamtune.history.errors import HistoryError
 from streamtune.history.files import Files
 from streamtune.history.flatten import floats, list_column
@@ -22,9 +31,9 @@ from streamtune.history.schema import DAY, FEATURES
 from streamtune.history.split import DEFAULT_TEST_SHARE, TRAIN, split_column
 from streamtune.history.tables import History
 
-_STATIC_NUMBERS = tuple(name for name in NUMBERS if name != "source_rate")
-_STATIC = (*CATEGORIES, *_STATIC_NUMBERS)
-_SUMMARY = "feature string, value string, low double, high double"
+_FIELDS = (*CATEGORIES, *STATIC_NUMBERS, "records_in_per_s", "records_out_per_s")
+_SUMMARY = "feature string, value string, low double, high double, total double, count double"
+_SELECTIVITY = "selectivity"
 
 
 class FeaturiseSettings(Frozen):
@@ -50,42 +59,52 @@ def featurise(history: History, settings: FeaturiseSettings | None = None) -> Fe
 
 
 def fit(training: DataFrame) -> FeatureEncoder:
-    """All values of each category and the range of each number.
+    """All values of each category, the range of each number, and the mean selectivity of each operator type.
 
     Every batch is summed up to a handful of rows where it lies; Spark merges those.
     """
-    partial_sums = select_graphs(training, operators=_STATIC).mapInArrow(_summarise, _SUMMARY)
-    merged = partial_sums.groupBy("feature", "value").agg(sql.min("low").alias("low"), sql.max("high").alias("high"))
+    partial_sums = select_graphs(training, operators=_FIELDS).mapInArrow(_summarise, _SUMMARY)
+    merged = partial_sums.groupBy("feature", "value").agg(
+        sql.min("low").alias("low"),
+        sql.max("high").alias("high"),
+        (sql.sum("total") / sql.sum("count")).alias("mean"),
+    )
     rows = merged.collect()
     if not rows:
         raise HistoryError("no job is in the training part: add jobs to the history, or lower the test share")
     values = {name: [row.value for row in rows if row.feature == name] for name in CATEGORIES}
     ranges = {row.feature: (row.low, row.high) for row in rows if row.feature in NUMBERS}
-    return FeatureEncoder.fit(values, ranges)
+    # Rounded, because the order in which Spark adds up must not show in the encoder.
+    usual = {row.value: float(f"{math.exp(row.mean):.6g}") for row in rows if row.feature == _SELECTIVITY}
+    return FeatureEncoder.fit(values, ranges, usual)
 
 
 def features_of(runs: DataFrame, encoder: FeatureEncoder, settings: FeaturiseSettings | None = None) -> DataFrame:
     """The table ``FEATURES`` for every run."""
     settings = settings or FeaturiseSettings()
     split = runs.withColumn("split", split_column(settings.test_share))
-    columns = select_graphs(split, "run_id", "job", "split", DAY, operators=(*_STATIC, "parallelism"))
+    columns = select_graphs(split, "run_id", "job", "split", DAY, operators=(*_FIELDS, "parallelism"))
     return columns.mapInArrow(partial(_encode, encoder=encoder), FEATURES)
 
 
 def _summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         columns = operator_columns(batch, FlatGraphs.of(batch))
-        rows: list[tuple[str, str | None, float | None, float | None]] = [
-            (name, value, None, None) for name in CATEGORIES for value in columns.categories[name].values
+        rows: list[dict[str, str | float]] = [
+            {"feature": name, "value": value} for name in CATEGORIES for value in columns.categories[name].values
         ]
-        for name, numbers in columns.numbers.items():
+        for name, numbers in {**columns.numbers, **columns.rates({})}.items():
             given = numbers[~np.isnan(numbers)]
             if len(given):
-                rows.append((name, None, float(given.min()), float(given.max())))
-        names = ("feature", "value", "low", "high")
-        kinds = (pa.string(), pa.string(), pa.float64(), pa.float64())
-        arrays = [pa.array(column, type=kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, names)
+                rows.append({"feature": name, "low": float(given.min()), "high": float(given.max())})
+        seen = np.isfinite(columns.selectivity) & (columns.selectivity > 0)
+        for kind in np.unique(columns.types[seen].astype(str)):
+            logs = np.log(columns.selectivity[seen & (columns.types == kind)])
+            rows.append({"feature": _SELECTIVITY, "value": kind, "total": float(logs.sum()), "count": float(len(logs))})
+        names = ("feature", "value", "low", "high", "total", "count")
+        kinds = (pa.string(), pa.string(), *[pa.float64()] * 4)
+        arrays = [pa.array([row.get(name) for row in rows], type=kind) for name, kind in zip(names, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, list(names))
 
 
 def _encode(batches: Iterator[pa.RecordBatch], encoder: FeatureEncoder) -> Iterator[pa.RecordBatch]:
@@ -113,9 +132,13 @@ def operator_columns(batch: pa.RecordBatch, graphs: FlatGraphs) -> OperatorColum
         encoded = operator_values(batch, name).dictionary_encode()
         positions = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
         categories[name] = CategoryColumn(positions.astype(np.int64), encoded.dictionary.to_pylist())
-    numbers = {name: floats(operator_values(batch, name)) for name in _STATIC_NUMBERS}
-    # Only the first operators behind a source have a rate above 0; a source's own belongs to what reads it.
-    offered = np.where(graphs.is_source, np.nan_to_num(graphs.nominal_per_s, nan=0.0), 0.0)
-    rates = np.bincount(graphs.edge_target, weights=offered[graphs.edge_source], minlength=len(graphs.run))
-    numbers["source_rate"] = rates.astype(np.float64)
-    return OperatorColumns(categories, numbers)
+    return OperatorColumns(
+        categories=categories,
+        numbers={name: floats(operator_values(batch, name)) for name in STATIC_NUMBERS},
+        offered=np.where(graphs.is_source, np.nan_to_num(graphs.nominal_per_s, nan=0.0), 0.0),
+        selectivity=seen_selectivity(
+            floats(operator_values(batch, "records_in_per_s")), floats(operator_values(batch, "records_out_per_s"))
+        ),
+        edge_source=graphs.edge_source,
+        edge_target=graphs.edge_target,
+    )
