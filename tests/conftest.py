@@ -27,7 +27,12 @@ def spark() -> Iterator[SparkSession]:
 
     settings = SparkSettings(
         master="local[2]",
-        conf={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"},
+        conf={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.driver.memory": "1g",
+            # Tests run many small plans once: compiling them well costs more than running them badly.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
         app_name="streamtune-tests",
     )
     session = build_session(settings)

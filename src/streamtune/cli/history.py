@@ -1,0 +1,324 @@
+"""``streamtune history``: the data pipeline on Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from streamtune.cli.output import err, out, print_json
+from streamtune.errors import StreamTuneError
+
+if TYPE_CHECKING:
+    from streamtune.history.ingest import IngestReport
+    from streamtune.history.show import Summary
+    from streamtune.history.tables import History
+    from streamtune.history.validate import ValidationSettings
+
+app = typer.Typer(
+    name="history",
+    help="Execution histories on Spark: generate, ingest, label, featurise, show.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Location = Annotated[str, typer.Argument(help="Where the history is: a folder, or an address Spark can reach.")]
+Master = Annotated[
+    str | None, typer.Option("--spark-master", help="Spark master, for instance spark://host:7077; default: local[*].")
+]
+Conf = Annotated[list[str] | None, typer.Option("--spark-conf", help="Spark property key=value; may be repeated.")]
+TableFormat = Annotated[str, typer.Option("--table-format", help="File format of tables: parquet, orc, delta…")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+
+
+@contextmanager
+def _open(location: str, master: str | None, conf: list[str] | None, table_format: str) -> Iterator[History]:
+    """The history with a Spark session; one that is started here is stopped at the end."""
+    try:
+        from pyspark.sql import SparkSession
+
+        from streamtune.history.session import SparkSettings, build_session, parse_conf
+        from streamtune.history.tables import History, TableSettings
+    except ModuleNotFoundError as error:
+        raise StreamTuneError(f"{error.name} is not installed: pip install 'streamtune[spark]'") from error
+
+    settings = SparkSettings(master=master, conf=parse_conf(conf or []))
+    err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")
+    running = SparkSession.getActiveSession()
+    spark = build_session(settings)
+    try:
+        yield History(spark, location, TableSettings(format=table_format))
+    finally:
+        if running is None:
+            spark.stop()
+
+
+@contextmanager
+def _step(what: str) -> Iterator[dict[str, float]]:
+    """Say what is being done and how long it took."""
+    start = time.monotonic()
+    took: dict[str, float] = {}
+    with err.status(f"{what} …"):
+        yield took
+    took["seconds"] = round(time.monotonic() - start, 2)
+    err.print(f"{what}: {took['seconds']:.1f} s", style="dim")
+
+
+@app.command()
+def generate(
+    location: Location,
+    runs: Annotated[int, typer.Option(min=1, help="How many runs.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Draws jobs, rates and plans.")] = 0,
+    near_share: Annotated[float, typer.Option(min=0, max=1, help="Share of plans near the optimum.")] = 0.5,
+    random_share: Annotated[float, typer.Option(min=0, max=1, help="Share of runs of random jobs.")] = 0.5,
+    random_jobs: Annotated[int, typer.Option(min=1, help="How many different random jobs.")] = 200,
+    max_parallelism: Annotated[int, typer.Option(min=1, help="Largest parallelism of a random plan.")] = 60,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Generate a history with the simulator: Nexmark, PQP and random jobs, random and near-optimal plans.
+
+    \b
+    Examples:
+      streamtune history generate my-history --runs 10000
+      streamtune history generate my-history --runs 500 --seed 1 --near-share 0.8
+    """
+    with _open(location, spark_master, spark_conf, table_format) as history:
+        from streamtune.history.generate import GenerateSettings
+        from streamtune.history.generate import generate as run_generate
+
+        settings = GenerateSettings(
+            runs=runs,
+            seed=seed,
+            near_share=near_share,
+            random_share=random_share,
+            random_jobs=random_jobs,
+            max_parallelism=max_parallelism,
+        )
+        with _step(f"generating {runs:,} runs") as took:
+            added = run_generate(history, settings)
+    speed = added / took["seconds"] if took["seconds"] else 0.0
+    if as_json:
+        print_json({"asked": runs, "added": added, **took, "runs_per_s": round(speed, 1)})
+    else:
+        out.print(f"{added:,} runs added, {runs - added:,} were there already; {speed:,.0f} runs/s")
+
+
+@app.command()
+def ingest(
+    location: Location,
+    sources: Annotated[list[str], typer.Argument(help="Files, folders or glob patterns: JSON lines (.gz) or Parquet.")],
+    input_format: Annotated[str, typer.Option("--format", help="What the input is: runs or pdsp.")] = "runs",
+    follow: Annotated[bool, typer.Option("--follow", help="Go on reading new files of one folder.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="With --follow: stop when all files are read.")] = False,
+    every_s: Annotated[float, typer.Option(help="With --follow: seconds between two looks.")] = 10.0,
+    max_files: Annotated[int, typer.Option(min=1, help="With --follow: most files in one batch.")] = 1000,
+    min_window_s: Annotated[float | None, typer.Option(min=0, help="Shortest measuring window.")] = None,
+    tolerate: Annotated[list[str] | None, typer.Option(help="A reason that does not reject; may be repeated.")] = None,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Read runs from files; what is not fit goes to the table 'rejected' with its reasons.
+
+    \b
+    Examples:
+      streamtune history ingest my-history runs/*.jsonl.gz
+      streamtune history ingest my-history incoming/ --follow
+      streamtune history ingest pdsp-history pdsp/runs.jsonl.gz --format pdsp --tolerate parallelism_vector_length
+    """
+    if once and not follow:
+        raise StreamTuneError("--once needs --follow: without it, ingest reads everything once anyway")
+    if follow and len(sources) != 1:
+        raise StreamTuneError(f"--follow reads one folder, but got {len(sources)} sources")
+    with _open(location, spark_master, spark_conf, table_format) as history:
+        validation = _validation(input_format, min_window_s, tolerate)
+        if follow:
+            report = _follow(history, sources[0], input_format, validation, once, every_s, max_files)
+        else:
+            from streamtune.history.ingest import ingest as run_ingest
+
+            with _step(f"ingesting {', '.join(sources)}"):
+                report = run_ingest(history, sources, format_name=input_format, validation=validation)
+    _print_report(report, as_json)
+
+
+def _validation(input_format: str, min_window_s: float | None, tolerate: list[str] | None) -> ValidationSettings:
+    from streamtune.history.ingest import default_validation
+    from streamtune.history.validate import ValidationSettings
+
+    default = default_validation(input_format)
+    return ValidationSettings(
+        min_window_s=default.min_window_s if min_window_s is None else min_window_s, tolerate=frozenset(tolerate or ())
+    )
+
+
+def _follow(
+    history: History,
+    folder: str,
+    input_format: str,
+    validation: ValidationSettings,
+    once: bool,
+    every_s: float,
+    max_files: int,
+) -> IngestReport:
+    from streamtune.history.ingest import IngestReport
+    from streamtune.history.stream import FollowSettings
+    from streamtune.history.stream import follow as run_follow
+
+    total = IngestReport(0, 0, 0, 0, new=False)
+
+    def note(report: IngestReport) -> None:
+        nonlocal total
+        total += report
+        err.print(f"+{report.valid:,} valid, +{report.rejected:,} rejected ({report.files} files)", style="dim")
+
+    settings = FollowSettings(once=once, every_s=every_s, max_files=max_files)
+    query = run_follow(history, folder, settings, format_name=input_format, validation=validation, on_batch=note)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    return total
+
+
+def _print_report(report: IngestReport, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(report))
+        return
+    seen = "" if report.new or not report.files else " (these files were ingested before; nothing has changed)"
+    out.print(
+        f"{report.files:,} files, {report.rows_in:,} rows in = {report.valid:,} valid + "
+        f"{report.rejected:,} rejected{seen}"
+    )
+
+
+@app.command()
+def label(
+    location: Location,
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="T: busy share above which one is to blame.")] = 0.60,
+    share: Annotated[float, typer.Option(min=0, max=1, help="Backpressured share above which one is held up.")] = 0.10,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Label the operators of all runs: 1 bottleneck, 0 none, −1 not known (Algorithm 1 of the StreamTune paper).
+
+    \b
+    Examples:
+      streamtune history label my-history
+      streamtune history label my-history --share 0.05
+    """
+    with _open(location, spark_master, spark_conf, table_format) as history:
+        from streamtune.history.label import label as run_label
+        from streamtune.history.show import summarise
+        from streamtune.labels import LabelSettings
+
+        settings = LabelSettings(busy_threshold=threshold, backpressure_share=share)
+        with _step("labelling") as took:
+            runs = run_label(history, settings)
+        labels = summarise(history).by_label
+    if as_json:
+        print_json({"runs": runs, "labels": labels, **took})
+    else:
+        counted = ", ".join(f"{count:,} × {value}" for value, count in labels.items())
+        out.print(f"{runs:,} runs labelled: {counted or 'no operators'}")
+
+
+@app.command()
+def featurise(
+    location: Location,
+    test_share: Annotated[float, typer.Option(min=0, max=0.99, help="Share of the jobs kept for testing.")] = 0.2,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Fit the feature encoder on the training jobs and apply it to all runs.
+
+    \b
+    Examples:
+      streamtune history featurise my-history
+      streamtune history featurise my-history --test-share 0.3
+    """
+    with _open(location, spark_master, spark_conf, table_format) as history:
+        from streamtune.history.featurise import FeaturiseSettings, encoder_path
+        from streamtune.history.featurise import featurise as run_featurise
+
+        with _step("featurising") as took:
+            encoder = run_featurise(history, FeaturiseSettings(test_share=test_share))
+        runs, path = history.features.rows(), encoder_path(history)
+    if as_json:
+        print_json({"runs": runs, "encoder": path, "columns": encoder.names, **took})
+    else:
+        out.print(f"{runs:,} runs, {encoder.width} feature columns; the encoder is {path}", soft_wrap=True)
+
+
+@app.command()
+def show(
+    location: Location,
+    plot: Annotated[Path | None, typer.Option(help="Draw the sizes of the dataflows to this PNG file.")] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="How many jobs to list.")] = 10,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Count what is in a history: by engine, by job, by reason of rejection, by number of operators.
+
+    \b
+    Examples:
+      streamtune history show my-history
+      streamtune history show my-history --plot sizes.png
+    """
+    with _open(location, spark_master, spark_conf, table_format) as history:
+        from streamtune.history.show import plot as draw
+        from streamtune.history.show import summarise
+
+        with _step("counting"):
+            summary = summarise(history)
+        if plot is not None:
+            draw(summary, plot)
+    if as_json:
+        print_json(summary.to_record())
+    else:
+        _print_summary(summary, jobs)
+    if plot is not None:
+        err.print(f"wrote {plot}", style="dim")
+
+
+def _print_summary(summary: Summary, jobs: int) -> None:
+    out.print(
+        f"{summary.rows_in:,} rows in = {summary.valid:,} valid + {summary.rejected:,} rejected, {summary.days:,} days"
+    )
+    listed = dict(list(summary.by_job.items())[:jobs])
+    _print_counts("engine", summary.by_engine)
+    _print_counts(f"job (of {len(summary.by_job):,})", listed)
+    _print_counts("reason", summary.by_reason)
+    _print_counts("label", summary.by_label)
+    _print_counts("operators", summary.by_operators)
+
+
+def _print_counts(title: str, counts: dict[Any, int]) -> None:
+    """A table with bars: a histogram in the terminal."""
+    if not counts:
+        return
+    largest = max(counts.values())
+    table = Table(box=None, pad_edge=False)
+    table.add_column(title)
+    table.add_column("rows", justify="right")
+    table.add_column("")
+    for key, count in counts.items():
+        table.add_row(str(key), f"{count:,}", "█" * max(1, round(40 * count / largest)))
+    out.print()
+    out.print(table)
