@@ -72,7 +72,9 @@ def pretrain(
     training = _training_table(history, engine, clustering)
     sizes = _sizes(training)
     names = {GLOBAL: None} | {
-        f"cluster-{number}": number for number, runs in sorted(sizes.items()) if runs >= settings.min_cluster_runs
+        f"cluster-{number}": number
+        for number, runs in sorted(sizes.items())
+        if number >= 0 and runs >= settings.min_cluster_runs
     }
     for number, runs in sorted(sizes.items()):
         if number >= 0 and runs < settings.min_cluster_runs:
@@ -155,7 +157,8 @@ def _train_all(
         raise HistoryError(problem)
 
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
-        futures = {pool.submit(inheritable_thread_target(train_one), name): name for name in names}
+        in_session = inheritable_thread_target(training.sparkSession)
+        futures = {pool.submit(in_session(train_one), name): name for name in names}
         for future in as_completed(futures):
             name = futures[future]
             try:
