@@ -108,7 +108,7 @@ def boosted(training: LabelledRuns, testing: LabelledRuns, *, statistics: bool, 
         early_stopping_rounds=40,
         eval_metric="logloss",
         random_state=seed,
-        n_jobs=2,
+        n_jobs=1,
     )
     model.fit(rows[learning], labels[learning], eval_set=[(rows[watched], labels[watched])], verbose=False)
     return _score_flat(lambda flat: model.predict_proba(flat)[:, 1], testing, columns(testing))
@@ -134,7 +134,7 @@ def encoder_outputs(trained: Trained, graphs: GraphSet) -> tuple[npt.NDArray[np.
 
 def train_encoder(training: LabelledRuns, seed: int = 0, **network: object) -> Trained:
     """An encoder with default settings but for the network's options given."""
-    settings = TrainingSettings(seed=seed, network=NetworkSettings.model_validate(network), threads=2)
+    settings = TrainingSettings(seed=seed, network=NetworkSettings.model_validate(network))
     return train(training.graphs, settings)
 
 

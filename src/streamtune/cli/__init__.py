@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from streamtune import __version__
-from streamtune.cli import workloads
+from streamtune.cli import history, model, workloads
 from streamtune.cli.demo import demo
+from streamtune.cli.distance import distance
+from streamtune.cli.model import pretrain
 from streamtune.cli.output import err
 from streamtune.cli.simulate import oracle, simulate
 from streamtune.cli.tune import tune
@@ -24,9 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (validate, simulate, oracle, tune, demo):
+for command in (validate, simulate, oracle, tune, demo, distance, pretrain):
     app.command()(command)
-app.add_typer(workloads.app, name="workloads")
+for group in (workloads, history, model):
+    app.add_typer(group.app)
 
 
 @app.callback(invoke_without_command=True)

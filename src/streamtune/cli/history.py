@@ -38,7 +38,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 
 @contextmanager
-def _open(location: str, master: str | None, conf: list[str] | None, table_format: str) -> Iterator[History]:
+def open_history(location: str, master: str | None, conf: list[str] | None, table_format: str) -> Iterator[History]:
     """The history with a Spark session; one that is started here is stopped at the end."""
     try:
         from pyspark.sql import SparkSession
@@ -91,7 +91,7 @@ def generate(
       streamtune history generate my-history --runs 10000
       streamtune history generate my-history --runs 500 --seed 1 --near-share 0.8
     """
-    with _open(location, spark_master, spark_conf, table_format) as history:
+    with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.generate import GenerateSettings
         from streamtune.history.generate import generate as run_generate
 
@@ -140,7 +140,7 @@ def ingest(
         raise StreamTuneError("--once needs --follow: without it, ingest reads everything once anyway")
     if follow and len(sources) != 1:
         raise StreamTuneError(f"--follow reads one folder, but got {len(sources)} sources")
-    with _open(location, spark_master, spark_conf, table_format) as history:
+    with open_history(location, spark_master, spark_conf, table_format) as history:
         validation = _validation(input_format, min_window_s, tolerate)
         if follow:
             report = _follow(history, sources[0], input_format, validation, once, every_s, max_files)
@@ -219,7 +219,7 @@ def label(
       streamtune history label my-history
       streamtune history label my-history --share 0.05
     """
-    with _open(location, spark_master, spark_conf, table_format) as history:
+    with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.label import label as run_label
         from streamtune.history.show import summarise
         from streamtune.labels import LabelSettings
@@ -251,7 +251,7 @@ def featurise(
       streamtune history featurise my-history
       streamtune history featurise my-history --test-share 0.3
     """
-    with _open(location, spark_master, spark_conf, table_format) as history:
+    with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.featurise import FeaturiseSettings, encoder_path
         from streamtune.history.featurise import featurise as run_featurise
 
@@ -281,7 +281,7 @@ def show(
       streamtune history show my-history
       streamtune history show my-history --plot sizes.png
     """
-    with _open(location, spark_master, spark_conf, table_format) as history:
+    with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.show import plot as draw
         from streamtune.history.show import summarise
 

@@ -67,6 +67,8 @@ class Member(Frozen):
     network: NetworkSettings
     metrics: Mapping[str, float | None] = Field(default_factory=dict)
     seconds: float = 0.0
+    trained_at: tuple[float, float] = Field(default=(0.0, 0.0), description="start and end, seconds since 1970")
+    trained_by: str = Field(default="", description="host and process of the task")
 
 
 class Manifest(Frozen):

@@ -17,9 +17,9 @@ Fusion = Literal["late", "every"]
 class NetworkSettings(Frozen):
     """The shape of the network."""
 
-    width: int = Field(default=32, ge=2, description="dimension of an embedding")
-    iterations: int = Field(default=2, ge=0, description="T: message-passing iterations")
-    dropout: float = Field(default=0.3, ge=0, lt=1, description="share of activations dropped while training")
+    width: int = Field(default=64, ge=2, description="dimension of an embedding")
+    iterations: int = Field(default=1, ge=0, description="T: message-passing iterations")
+    dropout: float = Field(default=0.6, ge=0, lt=1, description="share of activations dropped while training")
     fusion: Fusion = Field(
         default="late",
         description="late: parallelism is fused once, after the last iteration; every: Eq. 3 taken literally, which "

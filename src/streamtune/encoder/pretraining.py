@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import time
+
 import pyarrow as pa
 from safetensors.torch import save as save_tensors
 
@@ -21,6 +25,7 @@ def fit_encoder(
     warmup_runs: int,
 ) -> MemberFiles:
     """Train on one part, score on the other; tables have the columns of ``encoder.tables.COLUMNS``."""
+    started = time.time()
     trained = train(graphs_of(training, features), settings)
     member = Member(
         name=name,
@@ -30,6 +35,8 @@ def fit_encoder(
         network=settings.network,
         metrics=_metrics(trained, testing, features),
         seconds=trained.seconds,
+        trained_at=(started, time.time()),
+        trained_by=f"{socket.gethostname()}:{os.getpid()}",
     )
     weights = {key: value.contiguous() for key, value in trained.network.state_dict().items()}
     return MemberFiles(member, save_tensors(weights), to_parquet(sample_runs(training, warmup_runs, settings.seed)))

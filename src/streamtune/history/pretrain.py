@@ -158,7 +158,9 @@ def _train_all(
 
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
         in_session = inheritable_thread_target(training.sparkSession)
-        futures = {pool.submit(in_session(train_one), name): name for name in names}
+        # Clusters first: the global encoder sees all runs and would keep a core busy while small clusters wait.
+        in_turn = sorted(names, key=lambda name: name == GLOBAL)
+        futures = {pool.submit(in_session(train_one), name): name for name in in_turn}
         for future in as_completed(futures):
             name = futures[future]
             try:

@@ -1,0 +1,120 @@
+"""``streamtune pretrain`` and ``streamtune model show``: make a model from a history, and look at one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, open_history
+from streamtune.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from streamtune.encoder.bundle import Manifest
+
+app = typer.Typer(name="model", help="Look at trained models.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def pretrain(
+    location: Location,
+    model: Annotated[Path, typer.Option("--out", help="Folder of the model bundle to write.")],
+    clusters: Annotated[
+        Path | None, typer.Option(help="Folder that 'streamtune cluster' wrote; without it, one global encoder.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine whose runs to learn from, if there are several.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of weights, order and dropout.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the runs at most.")] = 20,
+    min_cluster_runs: Annotated[int, typer.Option(min=1, help="Smaller clusters get no encoder.")] = 200,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Train encoders on a history that was labelled and featurised: one per cluster, and a global one.
+
+    \b
+    Examples:
+      streamtune pretrain my-history --out model
+      streamtune cluster my-history --out clusters && streamtune pretrain my-history --clusters clusters --out model
+    """
+    with open_history(location, spark_master, spark_conf, table_format) as history:
+        from streamtune.encoder import TrainingSettings
+        from streamtune.history.cluster import assignment, centres
+        from streamtune.history.pretrain import Clustering, PretrainSettings
+        from streamtune.history.pretrain import pretrain as run_pretrain
+
+        settings = PretrainSettings(
+            training=TrainingSettings(seed=seed, epochs=epochs), min_cluster_runs=min_cluster_runs
+        )
+        clustering = Clustering(assignment(history, clusters), centres(clusters)) if clusters else None
+        manifest = run_pretrain(
+            history,
+            model,
+            clustering=clustering,
+            engine=engine,
+            settings=settings,
+            progress=lambda name, message: err.print(f"{name}: {message}", style="dim", highlight=False),
+        )
+    if as_json:
+        print_json({"model": str(model), **manifest.model_dump(mode="json", exclude={"checksums"})})
+        return
+    _print(manifest)
+    out.print(f"model: {model}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def show(
+    model: Annotated[Path, typer.Argument(help="Folder of a model bundle.")],
+    plot: Annotated[Path | None, typer.Option(help="Draw the clusters' centres and scores to this PNG file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the encoders of a model: clusters, sizes, scores on jobs they never saw. Checks every file first.
+
+    \b
+    Examples:
+      streamtune model show model
+      streamtune model show model --plot model.png
+    """
+    from streamtune.encoder.bundle import ModelBundle
+
+    bundle = ModelBundle.load(model)
+    if plot is not None:
+        from streamtune.benchmark.model_picture import draw_model
+
+        draw_model(bundle, plot)
+    if as_json:
+        print_json(bundle.manifest.model_dump(mode="json"))
+        return
+    _print(bundle.manifest)
+    if plot is not None:
+        out.print(f"picture: {plot}", highlight=False, soft_wrap=True)
+
+
+def _print(manifest: Manifest) -> None:
+    data = manifest.data
+    table = Table(title=f"model of {data['runs']:,} runs of {data['jobs']:,} jobs on {manifest.engine}")
+    table.add_column("encoder")
+    for heading in ("runs", "jobs", "epochs", "AUC-PR", "F1", "calibration", "test runs", "seconds"):
+        table.add_column(heading, justify="right")
+    for member in manifest.members:
+        metrics = member.metrics
+        table.add_row(
+            member.name,
+            f"{member.runs:,}",
+            f"{member.jobs:,}",
+            _figure(metrics.get("epochs"), 0),
+            _figure(metrics.get("auc_pr")),
+            _figure(metrics.get("f1")),
+            _figure(metrics.get("calibration_error")),
+            _figure(metrics.get("test_runs"), 0),
+            f"{member.seconds:.0f}",
+        )
+    out.print(table)
+    for name, problem in manifest.failed.items():
+        out.print(f"[red]{name} failed:[/] {problem}", highlight=False, soft_wrap=True)
+
+
+def _figure(value: Any, digits: int = 3) -> str:
+    return "–" if value is None or value != value else f"{value:,.{digits}f}"
