@@ -101,15 +101,11 @@ class OperatorColumns:
             edge_target=edges[:, 1],
         )
 
-    @property
-    def types(self) -> npt.NDArray[np.object_]:
-        column = self.categories["type"]
-        return np.array([*column.values, None], dtype=object)[column.positions]
-
     def rates(self, usual_selectivity: Mapping[str, float]) -> dict[str, npt.NDArray[np.float64]]:
         """``source_rate``, above 0 for the first operators behind a source alone, and ``demand``."""
         first = np.bincount(self.edge_target, weights=self.offered[self.edge_source], minlength=len(self.offered))
-        usual = np.array([usual_selectivity.get(kind, 1.0) for kind in self.types], dtype=np.float64)
+        kinds = self.categories["type"]
+        usual = np.array([*(usual_selectivity.get(kind, 1.0) for kind in kinds.values), 1.0])[kinds.positions]
         selectivity = np.where(np.isfinite(self.selectivity), self.selectivity, usual)
         return {
             "source_rate": first.astype(np.float64),

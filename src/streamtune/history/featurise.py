@@ -26,7 +26,7 @@ from streamtune.features import (
 from streamtune.history.errors import HistoryError
 from streamtune.history.files import Files
 from streamtune.history.flatten import floats, list_column
-from streamtune.history.graphs import FlatGraphs, operator_values, select_graphs
+from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
 from streamtune.history.schema import DAY, FEATURES
 from streamtune.history.split import DEFAULT_TEST_SHARE, TRAIN, split_column
 from streamtune.history.tables import History
@@ -34,6 +34,7 @@ from streamtune.history.tables import History
 _FIELDS = (*CATEGORIES, *STATIC_NUMBERS, "records_in_per_s", "records_out_per_s")
 _SUMMARY = "feature string, value string, low double, high double, total double, count double"
 _SELECTIVITY = "selectivity"
+_COLUMNS = graph_columns("run_id", "job", DAY, operators=(*_FIELDS, "parallelism"))
 
 
 class FeaturiseSettings(Frozen):
@@ -49,7 +50,7 @@ def encoder_path(history: History) -> str:
 def featurise(history: History, settings: FeaturiseSettings | None = None) -> FeatureEncoder:
     """Fit the encoder on the training part, apply it to all runs, and save both."""
     settings = settings or FeaturiseSettings()
-    runs = history.runs.read()
+    runs = history.runs.read(columns=_COLUMNS)
     encoder = fit(runs.where(split_column(settings.test_share) == TRAIN))
     files = Files(history.spark)
     files.delete(encoder_path(history))
@@ -63,7 +64,8 @@ def fit(training: DataFrame) -> FeatureEncoder:
 
     Every batch is summed up to a handful of rows where it lies; Spark merges those.
     """
-    partial_sums = select_graphs(training, operators=_FIELDS).mapInArrow(_summarise, _SUMMARY)
+    columns = graph_columns(operators=_FIELDS).fieldNames()
+    partial_sums = training.select(*columns).mapInArrow(_summarise, _SUMMARY)
     merged = partial_sums.groupBy("feature", "value").agg(
         sql.min("low").alias("low"),
         sql.max("high").alias("high"),
@@ -82,8 +84,7 @@ def fit(training: DataFrame) -> FeatureEncoder:
 def features_of(runs: DataFrame, encoder: FeatureEncoder, settings: FeaturiseSettings | None = None) -> DataFrame:
     """The table ``FEATURES`` for every run."""
     settings = settings or FeaturiseSettings()
-    split = runs.withColumn("split", split_column(settings.test_share))
-    columns = select_graphs(split, "run_id", "job", "split", DAY, operators=(*_FIELDS, "parallelism"))
+    columns = runs.select(*_COLUMNS.fieldNames(), split_column(settings.test_share).alias("split"))
     return columns.mapInArrow(partial(_encode, encoder=encoder), FEATURES)
 
 
@@ -97,10 +98,15 @@ def _summarise(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             given = numbers[~np.isnan(numbers)]
             if len(given):
                 rows.append({"feature": name, "low": float(given.min()), "high": float(given.max())})
-        seen = np.isfinite(columns.selectivity) & (columns.selectivity > 0)
-        for kind in np.unique(columns.types[seen].astype(str)):
-            logs = np.log(columns.selectivity[seen & (columns.types == kind)])
-            rows.append({"feature": _SELECTIVITY, "value": kind, "total": float(logs.sum()), "count": float(len(logs))})
+        seen = columns.selectivity > 0  # false for NaN
+        types = columns.categories["type"]
+        kind, logs, width = types.positions[seen], np.log(columns.selectivity[seen]), len(types.values)
+        totals, counts = np.bincount(kind, logs, width), np.bincount(kind, minlength=width)
+        rows += [
+            {"feature": _SELECTIVITY, "value": name, "total": float(total), "count": float(count)}
+            for name, total, count in zip(types.values, totals, counts, strict=True)
+            if count
+        ]
         names = ("feature", "value", "low", "high", "total", "count")
         kinds = (pa.string(), pa.string(), *[pa.float64()] * 4)
         arrays = [pa.array([row.get(name) for row in rows], type=kind) for name, kind in zip(names, kinds, strict=True)]
@@ -113,8 +119,11 @@ def _encode(batches: Iterator[pa.RecordBatch], encoder: FeatureEncoder) -> Itera
         columns = operator_columns(batch, graphs)
         edges = np.bincount(graphs.edge_run, minlength=len(batch))
         before = graphs.starts[graphs.edge_run]
-        kept = {name: batch.column(name) for name in ("run_id", "job", "split", "parallelism", DAY)}
+        kept = {name: batch.column(name) for name in ("run_id", "job", "split", DAY)}
         made = {
+            "parallelism": list_column(
+                operator_values(batch, "parallelism").to_numpy(zero_copy_only=False), graphs.sizes, pa.int32()
+            ),
             "codes": list_column(encoder.codes(columns).ravel(), graphs.sizes * len(CATEGORIES), pa.int16()),
             "numbers": list_column(encoder.numbers(columns).ravel(), graphs.sizes * len(NUMBERS), pa.float32()),
             "edge_source": list_column((graphs.edge_source - before).astype(np.int32), edges, pa.int32()),

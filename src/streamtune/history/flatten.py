@@ -30,6 +30,12 @@ class Ragged:
         return cls(pc.list_flatten(column), np.repeat(np.arange(len(column)), lengths), lengths)
 
 
+def map_as_list(column: Any) -> Any:
+    """A map column is a list of (key, value) pairs; Arrow's list functions want to be told."""
+    entry = pa.struct([("key", column.type.key_type), ("value", column.type.item_type)])
+    return column.cast(pa.list_(entry))
+
+
 def floats(values: Any) -> Floats:
     """Numbers as float64, NaN where null."""
     return np.asarray(pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False))

@@ -1,4 +1,4 @@
-"""The dataflow graphs of a batch of stored runs, flat. No Spark but the selection of columns."""
+"""The dataflow graphs of a batch of stored runs, flat."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sql
+from pyspark.sql.types import ArrayType, StructField, StructType
 
-from streamtune.history.flatten import Bools, Floats, IdIndex, Indices, Ragged, codes_of, floats
-
-_GRAPH = {
-    "op_id": "operators.id",
-    "edge_source": "edges.source",
-    "edge_target": "edges.target",
-}
+from streamtune.history.flatten import Bools, Floats, IdIndex, Indices, Ragged, codes_of, floats, map_as_list
+from streamtune.history.schema import EDGE, OPERATOR, STORED_RUN
 
 
-def select_graphs(runs: DataFrame, *columns: str, operators: tuple[str, ...] = ()) -> DataFrame:
-    """What ``FlatGraphs`` needs, further columns as they are, and fields of operators as one list each.
+def graph_columns(*columns: str, operators: tuple[str, ...] = ()) -> StructType:
+    """The part of a stored run that ``FlatGraphs`` needs, further columns, and further fields of operators.
 
-    Lists of single fields instead of lists of structs: Spark then reads only these from Parquet.
+    ``Table.read`` reads no more than this from Parquet. Operators stay lists of structs: to take them apart field by
+    field in Spark costs more than twice as much as to hand them over whole.
     """
-    graph = [sql.col(path).alias(name) for name, path in _GRAPH.items()]
-    rates: list[Column] = [
-        sql.map_keys("source_rates").alias("rate_id"),
-        sql.map_values("source_rates").alias("rate_per_s"),
-    ]
-    fields = [sql.col(f"operators.{name}").alias(name) for name in operators]
-    return runs.select(*columns, *graph, *rates, *fields)
+    fields = {field.name: field for field in STORED_RUN.fields}
+    operator = StructType([field for field in OPERATOR.fields if field.name in ("id", *operators)])
+    edge = StructType([field for field in EDGE.fields if field.name in ("source", "target")])
+    return StructType(
+        [
+            *(fields[name] for name in columns),
+            fields["source_rates"],
+            StructField("operators", ArrayType(operator, containsNull=False), nullable=False),
+            StructField("edges", ArrayType(edge, containsNull=False), nullable=False),
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +47,30 @@ class FlatGraphs:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> FlatGraphs:
-        ids = Ragged.of(batch.column("op_id"))
-        sources, targets = Ragged.of(batch.column("edge_source")), Ragged.of(batch.column("edge_target"))
-        rates, amounts = Ragged.of(batch.column("rate_id")), Ragged.of(batch.column("rate_per_s"))
+        operators, edges = Ragged.of(batch.column("operators")), Ragged.of(batch.column("edges"))
+        rates = Ragged.of(map_as_list(batch.column("source_rates")))
         id_code, source_code, target_code, rate_code = codes_of(
-            ids.values, sources.values, targets.values, rates.values
+            pc.struct_field(operators.values, "id"),
+            pc.struct_field(edges.values, "source"),
+            pc.struct_field(edges.values, "target"),
+            pc.struct_field(rates.values, "key"),
         )
         width = len(id_code) + 2 * len(source_code) + len(rate_code) + 1
-        index = IdIndex.of(ids.row, id_code, width)
+        index = IdIndex.of(operators.row, id_code, width)
         # In a valid run the sources are exactly the operators with a rate: their types need not be read.
         rated = index.find(rates.row, rate_code)
         nominal = np.full(len(id_code), np.nan)
-        nominal[rated] = floats(amounts.values)
+        nominal[rated] = floats(pc.struct_field(rates.values, "value"))
         is_source = np.zeros(len(id_code), dtype=np.bool_)
         is_source[rated] = True
         return cls(
-            run=ids.row,
-            sizes=ids.lengths,
+            run=operators.row,
+            sizes=operators.lengths,
             is_source=is_source,
             nominal_per_s=nominal,
-            edge_source=index.find(sources.row, source_code),
-            edge_target=index.find(targets.row, target_code),
-            edge_run=sources.row,
+            edge_source=index.find(edges.row, source_code),
+            edge_target=index.find(edges.row, target_code),
+            edge_run=edges.row,
         )
 
     @property
@@ -80,4 +81,4 @@ class FlatGraphs:
 
 def operator_values(batch: pa.RecordBatch, name: str) -> Any:
     """One field of all operators, flat."""
-    return pc.list_flatten(batch.column(name))
+    return pc.struct_field(pc.list_flatten(batch.column("operators")), name)

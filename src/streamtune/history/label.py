@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from streamtune.history.flatten import floats, list_column
-from streamtune.history.graphs import FlatGraphs, operator_values, select_graphs
+from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
 from streamtune.history.schema import DAY, LABELS
 from streamtune.history.tables import History
 from streamtune.labels import LabelSettings, OperatorBatch, label_batch
@@ -23,18 +23,20 @@ _METRICS = (
     "records_in_per_s",
     "records_out_per_s",
 )
+_COLUMNS = graph_columns("run_id", "engine", DAY, operators=_METRICS)
 
 
 def label(history: History, settings: LabelSettings | None = None) -> int:
     """Label all runs anew; the number of runs."""
-    history.labels.replace(labels_of(history.runs.read(), settings), "label")
+    history.labels.replace(labels_of(history.runs.read(columns=_COLUMNS), settings), "label")
     return history.labels.rows()
 
 
 def labels_of(runs: DataFrame, settings: LabelSettings | None = None) -> DataFrame:
     """(run id, labels, day) of every run."""
-    columns = select_graphs(runs, "run_id", "engine", DAY, operators=_METRICS)
-    return columns.mapInArrow(partial(label_batches, settings=settings or LabelSettings()), LABELS)
+    return runs.select(*_COLUMNS.fieldNames()).mapInArrow(
+        partial(label_batches, settings=settings or LabelSettings()), LABELS
+    )
 
 
 def label_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) -> Iterator[pa.RecordBatch]:

@@ -78,6 +78,8 @@ def build_session(settings: SparkSettings | None = None) -> SparkSession:
     # Otherwise Spark's Python workers start whatever `python3` is on the path, which may lack NumPy and Arrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if properties.get("spark.master", "").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark warns about every second machine's host name
     builder = SparkSession.builder
     for key, value in properties.items():
         builder = builder.config(key, value)

@@ -75,12 +75,17 @@ class Table:
     def exists(self) -> bool:
         return bool(self._manifest_names())
 
-    def read(self, *, parts: Iterable[str] | None = None, without: Iterable[str] = ()) -> DataFrame:
-        """All rows, or those of some parts, or those of all but some parts."""
+    def read(
+        self, *, columns: StructType | None = None, parts: Iterable[str] | None = None, without: Iterable[str] = ()
+    ) -> DataFrame:
+        """All rows, or those of some parts, or those of all but some parts.
+
+        ``columns`` may leave out columns and also fields of nested ones; formats that can do not even read them.
+        """
         manifest = self.manifest()
         if manifest.number == 0:
             raise HistoryError(f"there is no table at '{self.location}': run the step that writes it first")
-        schema = StructType.fromJson(manifest.table_schema)
+        schema = columns or StructType.fromJson(manifest.table_schema)
         wanted = set(manifest.parts if parts is None else parts) - set(without)
         chosen = [part for part in manifest.parts if part in wanted and manifest.rows[part]]
         if not chosen:

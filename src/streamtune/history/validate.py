@@ -22,6 +22,7 @@ from streamtune.history.flatten import (
     codes_of,
     floats,
     list_column,
+    map_as_list,
     nulls,
 )
 
@@ -84,7 +85,7 @@ class _Checker:
         operators, edges = Ragged.of(runs.column("operators")), Ragged.of(runs.column("edges"))
         self.op_row, self.edge_row, self.sizes = operators.row, edges.row, operators.lengths
         self.operators, self.edges = operators.values, edges.values
-        rates = Ragged.of(_map_as_list(runs.column("source_rates")))
+        rates = Ragged.of(map_as_list(runs.column("source_rates")))
         self.rate_row, self.rate_values = rates.row, floats(pc.struct_field(rates.values, "value"))
         ids = self._operator("id")
         self.op_code, self.edge_source, self.edge_target, rate_code = codes_of(
@@ -215,12 +216,6 @@ class _Checker:
 
     def _any_operator(self, flags: Bools) -> Bools:
         return any_per_row(self.op_row, flags, self.rows)
-
-
-def _map_as_list(column: Any) -> Any:
-    """A map column is a list of (key, value) pairs; Arrow's list functions want to be told."""
-    entry = pa.struct([("key", column.type.key_type), ("value", column.type.item_type)])
-    return column.cast(pa.list_(entry))
 
 
 def _flags(values: Any) -> Bools:
