@@ -36,7 +36,8 @@ flow = Dataflow.from_edges(["source", "sink"], [(0, 1)])
 settings = PretrainSettings(
     training=TrainingSettings(epochs=60, patience=60), min_runs_to_cluster=0, min_cluster_runs=1
 )
-manifest = pretrain(history, Path(where) / "model", clustering=Clustering(halves, {0: flow, 1: flow}), settings=settings)
+clustering = Clustering(halves, {0: flow, 1: flow})
+manifest = pretrain(history, Path(where) / "model", clustering=clustering, settings=settings)
 json.dump([member.model_dump(mode="json") for member in manifest.members], sys.stdout)
 spark.stop()
 """
