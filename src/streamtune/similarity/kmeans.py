@@ -2,8 +2,10 @@
 
 The data points are the distinct shapes of a history, each with a weight: the runs that have it. The paper's three steps
 are (1) random initial centres, (2) every DAG to its nearest centre, (3) the similarity centre of every cluster
-(Definition 2) as its new centre, and back to (2) until the centres stay. A similarity centre does not minimise the
-distances that assignment minimises, so the iteration may run in circles: it then ends at the best point of the circle.
+(Definition 2) as its new centre, and back to (2) until the centres stay. By default the initial centres are spread out
+as in k-means++ (Arthur and Vassilvitskii, 2007), because random ones often miss one of many families. A similarity
+centre does not minimise the distances that assignment minimises, so the iteration may run in circles: it then ends at
+the best point of the circle.
 
 All ties, of distance or of appearance count, go to the smaller canonical form. Neither the order of the shapes nor the
 number of machines that computed the distances can show in the result.
@@ -35,7 +37,7 @@ class KMeansSettings(Frozen):
     """How clusters are sought."""
 
     tau: int = Field(default=5, ge=0, description="distance up to which two DAGs are similar (Definition 1)")
-    init: Init = Field(default="random", description="initial centres: random DAGs, or k-means++ spread-out ones")
+    init: Init = Field(default="k-means++", description="initial centres: spread out, or random as in the paper")
     seed: int = Field(default=0, ge=0, description="draws the initial centres")
     restarts: int = Field(default=10, ge=1, description="how often to start anew; the lowest inertia wins")
     max_iterations: int = Field(default=50, ge=1, description="assignments per start at most")

@@ -1,0 +1,88 @@
+"""``streamtune cluster``: which dataflows of a history belong together."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, open_history
+from streamtune.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from streamtune.history.cluster import ClusteringSummary
+
+
+class InitialCentres(StrEnum):
+    """How K-means starts."""
+
+    SPREAD = "k-means++"
+    RANDOM = "random"
+
+
+def cluster(
+    history: Location,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the result; an older clustering is replaced.")],
+    k: Annotated[int | None, typer.Option(min=1, help="Number of clusters; default: by the elbow method.")] = None,
+    tau: Annotated[int, typer.Option(min=0, help="Edit distance up to which two dataflows are similar.")] = 5,
+    init: Annotated[InitialCentres, typer.Option(help="Initial centres.")] = InitialCentres.SPREAD,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the initial centres.")] = 0,
+    restarts: Annotated[int, typer.Option(min=1, help="How often to start anew; the best wins.")] = 10,
+    max_k: Annotated[int, typer.Option(min=1, help="Largest k that the elbow method looks at.")] = 12,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Cluster the dataflows of a history by graph edit distance, and draw the clusters.
+
+    Writes clusters.json, assignment.parquet, elbow.png and clusters.png. Runs of the same shape count as one data
+    point with a weight; the same history, options and seed always give the same clusters.
+
+    \b
+    Examples:
+      streamtune cluster my-history --out clusters
+      streamtune cluster my-history --out clusters --k 6 --tau 5 --init random
+    """
+    with open_history(history, spark_master, spark_conf, table_format) as opened:
+        from streamtune.benchmark.cluster_pictures import draw_pictures
+        from streamtune.history.cluster import cluster as run_cluster
+        from streamtune.similarity.kmeans import KMeansSettings
+
+        settings = KMeansSettings(tau=tau, init=init.value, seed=seed, restarts=restarts, max_k=max_k)
+        with err.status("clustering …"):
+            summary = run_cluster(opened, folder, k=k, settings=settings, draw=draw_pictures)
+    if as_json:
+        print_json(summary.model_dump(mode="json"))
+        return
+    _print(summary)
+    out.print(f"clusters: {folder}", highlight=False, soft_wrap=True)
+
+
+def _print(summary: ClusteringSummary) -> None:
+    table = Table(title=f"{summary.k} clusters of {summary.shapes:,} shapes, {summary.runs:,} runs")
+    table.add_column("cluster", justify="right")
+    for heading in ("runs", "shapes", "mean distance", "largest distance"):
+        table.add_column(heading, justify="right")
+    table.add_column("centre")
+    for each in summary.clusters:
+        counts = {kind: each.types.count(kind) for kind in sorted(set(each.types))}
+        described = ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in counts.items())
+        table.add_row(
+            str(each.cluster),
+            f"{each.runs:,}",
+            f"{each.shapes:,}",
+            f"{each.mean_distance:.1f}",
+            str(each.max_distance),
+            described,
+        )
+    out.print(table)
+    if summary.distances.unproven:
+        err.print(
+            f"{summary.distances.unproven:,} of {summary.distances.pairs:,} distances could not be proven "
+            "and may be smaller than assumed",
+            style="yellow",
+        )

@@ -1,0 +1,268 @@
+"""The step ``cluster``: which dataflow shapes of a history belong together (StreamTune Section IV-C).
+
+Spark reduces all runs to their distinct shapes and spreads the distances between shapes in blocks; K-means itself needs
+a few thousand numbers and runs in the driver. A folder with these files comes out::
+
+    clusters/
+      clusters.json          settings, centres, sizes, elbow curve, what is known of the distances
+      assignment.parquet     canonical_form, cluster, runs, distance to the centre
+      elbow.png, clusters.png    pictures, where somebody draws them
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field, ValidationError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from streamtune.dataflow import Dataflow
+from streamtune.dataflow.operator import Frozen
+from streamtune.history.errors import HistoryError
+from streamtune.history.pair_work import SparkPairBounds
+from streamtune.history.shapes import CANONICAL_FORM, RUNS, dataflow_of, run_forms, shape_counts
+from streamtune.history.tables import History
+from streamtune.similarity import pack
+from streamtune.similarity.distance_table import DistanceTable
+from streamtune.similarity.kmeans import (
+    Clusters,
+    KMeansSettings,
+    WeightedShapes,
+    check_k,
+    kmeans,
+    kmeans_with_elbow,
+)
+
+CLUSTER = "cluster"
+SUMMARY = "clusters.json"
+ASSIGNMENT = "assignment.parquet"
+VERSION = 1
+# Up to so many shapes all pairs are surveyed at once; above, pairs are looked at when a question needs them.
+SHAPES_TO_SURVEY = 4_000
+# The table of distances takes 4 bytes per pair in the driver: 1.6 GB here.
+MOST_SHAPES = 20_000
+
+
+class ClusterSummary(Frozen):
+    """One cluster. The edges of its centre are pairs of positions in ``types``."""
+
+    cluster: int
+    types: tuple[str, ...]
+    edges: tuple[tuple[int, int], ...]
+    shapes: int
+    runs: int
+    mean_distance: float = Field(description="of a run to the centre")
+    max_distance: int
+
+    @property
+    def centre(self) -> Dataflow:
+        return Dataflow.from_edges(self.types, self.edges)
+
+
+class DistanceSummary(Frozen):
+    """What the clustering knows of the distances between shapes."""
+
+    pairs: int
+    exact: int = Field(description="pairs whose distance was needed and is known exactly")
+    unproven: int = Field(description="pairs whose search was given up: their upper bound was taken")
+
+
+class ClusteringSummary(Frozen):
+    """``clusters.json``."""
+
+    version: int = VERSION
+    history: str
+    runs: int
+    shapes: int
+    k: int
+    chosen_by: str = Field(description="'elbow', or 'user' when k was given")
+    settings: KMeansSettings
+    mean_squared_distance: float
+    iterations: int
+    stable: bool = Field(description="false: the centres ran in circles, or the iterations were used up")
+    elbow: tuple[float, ...] = Field(description="mean squared distance of a run to its centre for k = 1, 2, …")
+    distances: DistanceSummary
+    clusters: tuple[ClusterSummary, ...]
+
+
+@dataclass(frozen=True)
+class ClusteredShapes:
+    """A clustering with all that a picture of it needs."""
+
+    shapes: WeightedShapes
+    clusters: Clusters
+    table: DistanceTable
+    summary: ClusteringSummary
+
+
+Draw = Callable[[ClusteredShapes, Path], None]
+
+
+def cluster(
+    history: History,
+    out: Path,
+    *,
+    k: int | None = None,
+    settings: KMeansSettings | None = None,
+    draw: Draw | None = None,
+    blocks: int | None = None,
+) -> ClusteringSummary:
+    """Cluster the shapes of a history and write the folder ``out``, whole or not at all; ``draw`` adds pictures.
+
+    Without ``k`` the elbow method chooses it. The number of ``blocks`` that pairs are spread in changes nothing.
+    """
+    out = Path(out).absolute()
+    _check_target(out)
+    if not history.runs.exists:
+        raise HistoryError(f"there is no history at '{history.location}': make one with 'history ingest' or 'generate'")
+    shapes = WeightedShapes.of(shape_counts(history))
+    _check_shapes(shapes, k, history)
+    bounds = SparkPairBounds(history.spark, pack(map(dataflow_of, shapes.forms)), blocks)
+    try:
+        found = cluster_shapes(shapes, DistanceTable(len(shapes), bounds), history.location, k, settings)
+        _write(out, found, draw)
+    finally:
+        bounds.close()
+    return found.summary
+
+
+def cluster_shapes(
+    shapes: WeightedShapes,
+    table: DistanceTable,
+    history: str,
+    k: int | None = None,
+    settings: KMeansSettings | None = None,
+) -> ClusteredShapes:
+    """The clustering without Spark, given a table of distances."""
+    settings = settings or KMeansSettings()
+    if len(shapes) <= SHAPES_TO_SURVEY:
+        table.survey()
+    if k is None:
+        chosen = kmeans_with_elbow(shapes, table, settings)
+        clusters, curve = chosen.clusters, chosen.curve
+    else:
+        clusters, curve = kmeans(shapes, table, k, settings), ()
+    summary = ClusteringSummary(
+        history=history,
+        runs=int(shapes.weights.sum()),
+        shapes=len(shapes),
+        k=clusters.k,
+        chosen_by="elbow" if k is None else "user",
+        settings=settings,
+        mean_squared_distance=clusters.inertia / int(shapes.weights.sum()),
+        iterations=clusters.iterations,
+        stable=clusters.stable,
+        elbow=curve,
+        distances=DistanceSummary(
+            pairs=len(shapes) * (len(shapes) - 1) // 2, exact=table.exact_pairs, unproven=table.unproven
+        ),
+        clusters=tuple(_cluster_summary(number, shapes, clusters) for number in range(clusters.k)),
+    )
+    return ClusteredShapes(shapes, clusters, table, summary)
+
+
+def read_summary(folder: Path) -> ClusteringSummary:
+    """``clusters.json`` of a folder that ``cluster`` wrote."""
+    file = Path(folder) / SUMMARY
+    try:
+        return ClusteringSummary.model_validate_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HistoryError(
+            f"{file} cannot be read: {error.strerror}. Give the folder that 'streamtune cluster' wrote"
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise HistoryError(
+            f"{file} is no clustering, {place}: {first['msg']}. Run 'streamtune cluster' again"
+        ) from error
+
+
+def centres(folder: Path) -> dict[int, Dataflow]:
+    """The DAG in the middle of each cluster."""
+    return {each.cluster: each.centre for each in read_summary(folder).clusters}
+
+
+def assignment(history: History, folder: Path) -> DataFrame:
+    """(run_id, cluster) of every run whose shape was there when ``folder`` was written; later shapes are left out."""
+    read_summary(folder)
+    known = pq.read_table(Path(folder) / ASSIGNMENT, columns=[CANONICAL_FORM, CLUSTER])
+    clusters = history.spark.createDataFrame(
+        list(zip(*(known.column(name).to_pylist() for name in known.column_names), strict=True)),
+        f"{CANONICAL_FORM} string, {CLUSTER} int",
+    )
+    return run_forms(history).join(sql.broadcast(clusters), CANONICAL_FORM).select("run_id", CLUSTER)
+
+
+def _check_shapes(shapes: WeightedShapes, k: int | None, history: History) -> None:
+    if not len(shapes):
+        raise HistoryError(f"the history at '{history.location}' has no runs: ingest or generate some first")
+    if len(shapes) > MOST_SHAPES:
+        raise HistoryError(
+            f"the history at '{history.location}' has {len(shapes):,} distinct dataflow shapes, the limit is "
+            f"{MOST_SHAPES:,}: cluster a part of it"
+        )
+    check_k(shapes, 1 if k is None else k)
+
+
+def _cluster_summary(number: int, shapes: WeightedShapes, clusters: Clusters) -> ClusterSummary:
+    members = clusters.assignment == number
+    weights, distances = shapes.weights[members], clusters.distances[members]
+    centre = dataflow_of(shapes.forms[clusters.centres[number]])
+    return ClusterSummary(
+        cluster=number,
+        types=centre.types,
+        edges=centre.edge_indices,
+        shapes=int(members.sum()),
+        runs=int(weights.sum()),
+        mean_distance=float((weights * distances).sum() / weights.sum()),
+        max_distance=int(distances.max()),
+    )
+
+
+def _check_target(out: Path) -> None:
+    """Refuse before the work what would be refused after it."""
+    if out.exists() and not (out / SUMMARY).exists() and any(out.iterdir() if out.is_dir() else [out]):
+        raise HistoryError(f"{out} exists and is no clustering: choose another --out, or remove it")
+
+
+def _write(out: Path, found: ClusteredShapes, draw: Draw | None) -> None:
+    """All files in a folder beside ``out`` first; then it takes the place of an older clustering."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        (staging / SUMMARY).write_text(found.summary.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        pq.write_table(_assignment_table(found), staging / ASSIGNMENT)
+        if draw is not None:
+            draw(found, staging)
+        staging.chmod(0o755)
+        _check_target(out)
+        if out.exists():
+            aside = out.with_name(f".{out.name}.old")
+            shutil.rmtree(aside, ignore_errors=True)
+            os.rename(out, aside)
+            os.rename(staging, out)
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.rename(staging, out)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _assignment_table(found: ClusteredShapes) -> pa.Table:
+    return pa.table(
+        {
+            CANONICAL_FORM: list(found.shapes.forms),
+            CLUSTER: pa.array(found.clusters.assignment, pa.int32()),
+            RUNS: pa.array(found.shapes.weights, pa.int64()),
+            "distance": pa.array(found.clusters.distances, pa.int32()),
+        }
+    )
