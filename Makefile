@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-pretrain clean
+.PHONY: help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -47,7 +47,7 @@ format: $(STAMP)  ## let ruff format and fix
 	@$(BIN)/ruff format src tests benchmarks
 	@$(BIN)/ruff check --fix src tests benchmarks
 
-bench: bench-simulator bench-similarity bench-history  ## all performance benchmarks
+bench: bench-simulator bench-rivals bench-similarity bench-cluster bench-labels bench-history bench-pretrain  ## all benchmarks (about an hour)
 
 bench-simulator: $(STAMP)  ## simulated seconds per second, and the onset of backpressure
 	@$(BIN)/python benchmarks/simulator.py
@@ -60,6 +60,15 @@ bench-similarity: $(STAMP)  ## graph edit distance against networkx
 
 bench-history: $(STAMP) java  ## labelling and featurising 0.1, 1 and 4 million runs on Spark
 	@$(BIN)/python benchmarks/history.py
+
+bench-cluster: $(STAMP) java  ## clustering 20,000 runs on Spark
+	@$(BIN)/python benchmarks/cluster.py
+
+bench-labels: $(STAMP)  ## labels against the simulator's truth, random plans and near the optimum
+	@$(BIN)/python benchmarks/labels.py
+
+bench-pretrain: $(STAMP) java  ## from history to model bundle, and whether the graph helps
+	@$(BIN)/python benchmarks/pretrain.py
 
 clean:  ## remove the environment and everything that was built
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

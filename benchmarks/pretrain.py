@@ -19,7 +19,6 @@ import matplotlib as mpl
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from streamtune.history.cluster import assignment, centres, cluster_history
 
 from streamtune.benchmark.bottleneck_models import (
     LabelledRuns,
@@ -34,6 +33,7 @@ from streamtune.encoder.bundle import ClusterModel, ModelBundle
 from streamtune.encoder.evaluation import Scores, score
 from streamtune.encoder.tables import COLUMNS, graphs_of
 from streamtune.features import FeatureEncoder
+from streamtune.history.cluster import assignment, centres, cluster
 from streamtune.history.featurise import featurise
 from streamtune.history.generate import GenerateSettings, draw, generate
 from streamtune.history.label import label
@@ -138,7 +138,7 @@ def main_table(work: Path, runs: int) -> dict[str, Any]:
     """History → bundle with its time, then all models on the same unseen jobs."""
     history, encoder = make_history(work / "history", runs)
     start = time.perf_counter()
-    cluster_history(history, work / "clusters")
+    cluster(history, work / "clusters")
     clustered_s = time.perf_counter() - start
     clustering = Clustering(assignment(history, work / "clusters"), centres(work / "clusters"))
     manifest = pretrain(

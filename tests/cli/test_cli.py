@@ -18,7 +18,8 @@ from streamtune.cli import main
 from streamtune.tuners import TUNERS
 
 BAD = sorted((Path(__file__).parents[1] / "jobs" / "bad").glob("*.yaml"))
-COMMANDS = ["validate", "simulate", "oracle", "tune", "demo", "workloads"]
+COMMANDS = ["validate", "simulate", "oracle", "tune", "demo", "distance", "cluster", "pretrain"]
+GROUPS = ["workloads", "history", "model"]
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -37,14 +38,14 @@ def run_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return result
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *GROUPS])
 def test_help_explains_every_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert run(monkeypatch, command, "--help") == 0
     text = capsys.readouterr().out
     assert "Usage: streamtune" in text or "Usage:" in text
-    if command != "workloads":
+    if command not in GROUPS:
         assert f"streamtune {command}" in text.split("Example", 1)[1]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from streamtune import __version__
 from streamtune.cli import history, model, workloads
+from streamtune.cli.cluster import cluster
 from streamtune.cli.demo import demo
 from streamtune.cli.distance import distance
 from streamtune.cli.model import pretrain
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (validate, simulate, oracle, tune, demo, distance, pretrain):
+for command in (validate, simulate, oracle, tune, demo, distance, cluster, pretrain):
     app.command()(command)
 for group in (workloads, history, model):
     app.add_typer(group.app)
