@@ -15,8 +15,7 @@ from streamtune.dataflow import Dataflow
 from streamtune.similarity.kernels import (
     anchor,
     assignment_bound,
-    inherit_costs,
-    inherit_matching,
+    inherit,
     label_set_bound,
     open_pair,
 )
@@ -114,8 +113,7 @@ def _replay(
     assignment_bound(search, 0, ENDLESS)
     for depth in range(len(rows)):
         anchor(search, depth, rows[depth], columns[depth])
-        inherit_costs(search, depth + 1, rows[depth], columns[depth])
-        inherit_matching(search, depth + 1, rows[depth], columns[depth])
+        inherit(search, depth + 1, rows[depth], columns[depth], ENDLESS)
         result[depth, 0] = label_set_bound(search, depth + 1)
         result[depth, 1] = assignment_bound(search, depth + 1, ENDLESS)
 

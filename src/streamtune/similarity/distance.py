@@ -6,6 +6,7 @@ The distance counts operator insertions and deletions, edge insertions and delet
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,7 @@ BEYOND_LIMIT = -1
 
 _NO_LIMIT = UNKNOWN // 2
 _ROOT_ONLY = 1
+_KEPT_OPERATORS = 64
 
 Kernel = Callable[[Graphs, Search, NDArray[np.int64], int, bool, int, NDArray[np.int64]], None]
 
@@ -109,8 +111,8 @@ def best_mapping(a: Dataflow, b: Dataflow, budget: int = DEFAULT_BUDGET) -> tupl
     """The cheapest mapping found, of cost ``upper``: for each operator of ``a`` its position in ``b``, or None."""
     packed = pack((a, b))
     pair = np.array([[0, 1]])
-    search, result = _memory(packed, pair), np.zeros((1, 3), np.int64)
-    large = packed.sizes.max() > SEARCHABLE_OPERATORS
+    search, result = _memory(packed.largest, len(packed.types)), np.zeros((1, 3), np.int64)
+    large = packed.largest > SEARCHABLE_OPERATORS
     _kernel()(packed.graphs, search, pair, _NO_LIMIT, False, _ROOT_ONLY if large else budget, result)
     lower, upper, states = (int(value) for value in result[0])
     images = search.best[: packed.sizes.min()].tolist()
@@ -156,15 +158,25 @@ def measure_pairs(
     checked = _checked_pairs(packed, pairs)
     if budget < 1 or (limit is not None and limit < 0):
         raise StreamTuneError(f"a limit cannot be negative and a budget not below 1, but got {limit} and {budget}")
-    result = np.zeros((len(checked), 3), np.int64)
-    sizes = packed.sizes
-    large = (sizes[checked] > SEARCHABLE_OPERATORS).any(axis=1)
+    threshold = _NO_LIMIT if limit is None else min(limit, _NO_LIMIT)
+    if packed.largest <= SEARCHABLE_OPERATORS:
+        return _measure(packed, checked, threshold, verify, budget)
+    large = (packed.sizes[checked] > SEARCHABLE_OPERATORS).any(axis=1)
+    result = EditDistances(*(np.zeros(len(checked), np.int64) for _ in range(3)))
     for chosen, states in ((~large, budget), (large, _ROOT_ONLY)):
-        if chosen.any():
-            part, answers = checked[chosen], np.zeros((int(chosen.sum()), 3), np.int64)
-            threshold = _NO_LIMIT if limit is None else min(limit, _NO_LIMIT)
-            _kernel()(packed.graphs, _memory(packed, part), part, threshold, verify, states, answers)
-            result[chosen] = answers
+        part = _measure(packed, checked[chosen], threshold, verify, states)
+        result.lower[chosen], result.upper[chosen], result.states[chosen] = part.lower, part.upper, part.states
+    return result
+
+
+def _measure(
+    packed: PackedDataflows, pairs: NDArray[np.int64], threshold: int, verify: bool, budget: int
+) -> EditDistances:
+    """One call of the kernel."""
+    result = np.zeros((len(pairs), 3), np.int64)
+    if len(pairs):
+        size = int(packed.sizes[pairs].max())
+        _kernel()(packed.graphs, _memory(size, len(packed.types)), pairs, threshold, verify, budget, result)
     return EditDistances(result[:, 0], result[:, 1], result[:, 2])
 
 
@@ -178,9 +190,24 @@ def _kernel() -> Kernel:
     return many_bounds
 
 
-def _memory(packed: PackedDataflows, pairs: NDArray[np.int64]) -> Search:
-    size = max(1, int(packed.sizes[pairs].max()))
-    return new_search(size, len(packed.types), size + 1 if size <= SEARCHABLE_OPERATORS else 1)
+def _memory(size: int, types: int) -> Search:
+    """Memory for a search; up to 64 operators one is kept, because a small search takes less time than a new one."""
+    capacity = max(16, -(-size // 16) * 16)
+    if capacity > _KEPT_OPERATORS:
+        return new_search(size, types, size + 1 if size <= SEARCHABLE_OPERATORS else 1)
+    if (capacity, types) not in _kept.searches:
+        _kept.searches[capacity, types] = new_search(capacity, types, capacity + 1)
+    return _kept.searches[capacity, types]
+
+
+class _KeptMemory(threading.local):
+    """One set per thread, since the kernel runs without the interpreter lock."""
+
+    def __init__(self) -> None:
+        self.searches: dict[tuple[int, int], Search] = {}
+
+
+_kept = _KeptMemory()
 
 
 def _checked_pairs(packed: PackedDataflows, pairs: ArrayLike) -> NDArray[np.int64]:

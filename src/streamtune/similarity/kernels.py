@@ -68,14 +68,25 @@ def crossing_cost(out_a: int, in_a: int, out_b: int, in_b: int) -> int:
     return max(out_a + in_a, out_b + in_b) - min(out_a, out_b) - min(in_a, in_b)
 
 
-@compiled(_INT(_GRAPHS, _INT, _INT))
-def filter_bound(graphs: Graphs, small: int, large: int) -> int:
-    """Type multisets and undirected degrees: a reversal changes no undirected degree, any other edge operation two."""
+@compiled(_INT(_GRAPHS, _INT, _INT, _INT))
+def filter_bound(graphs: Graphs, small: int, large: int, limit: int) -> int:
+    """What sizes, type multisets and undirected degrees demand; stops at the first of them that exceeds ``limit``.
+
+    A reversal changes no undirected degree, any other edge operation two of them by one.
+    """
     first, other = graphs.node_start[small], graphs.node_start[large]
     rows, columns = graphs.node_start[small + 1] - first, graphs.node_start[large + 1] - other
+    small_edges = graphs.edge_start[small + 1] - graphs.edge_start[small]
+    large_edges = graphs.edge_start[large + 1] - graphs.edge_start[large]
+    bound = columns - rows + abs(small_edges - large_edges)
+    if bound > limit:
+        return bound
     common = 0
     for code in range(graphs.type_count.shape[1]):
         common += min(graphs.type_count[small, code], graphs.type_count[large, code])
+    bound += rows - common
+    if bound > limit:
+        return bound
     difference = 0
     for rank in range(columns):
         degree = graphs.degree[first + rank] if rank < rows else 0
@@ -333,40 +344,51 @@ def inherit_row_costs(search: Search, depth: int, other: int, edge: int, column:
     return least
 
 
-@compiled(_VOID(_SEARCH, _INT, _INT, _INT))
-def inherit_costs(search: Search, depth: int, row: int, column: int) -> None:
-    """Costs and row duals of the child at ``depth`` that has just mapped ``row`` to ``column``.
+@compiled(_INT(_SEARCH, _INT, _INT, _INT, _INT))
+def inherit_row(search: Search, depth: int, other: int, row: int, column: int) -> int:
+    """One row of the child's assignment problem; how much it adds to the parent's dual objective.
 
-    Only rows beside ``row`` and columns beside ``column`` change. A cost falls where a type change that a neighbour
-    had seen is now paid in full by the mapped nodes: then the row's dual falls with it, to stay feasible.
+    A cost falls where a type change that a neighbour had seen is now paid in full by the mapped nodes: then the row's
+    dual falls with it, to stay feasible. The row keeps its match while that is tight; else its dual rises until a
+    column is.
+    """
+    parent_dual = search.slot[depth - 1, ROW_DUAL, other]
+    dual = parent_dual + inherit_row_costs(search, depth, other, search.relation[SMALL, row, other], column)
+    match = search.slot[depth - 1, ROW_MATCH, other]
+    if search.cost[depth, other, match] == dual + search.slot[depth, COLUMN_DUAL, match]:
+        search.slot[depth, COLUMN_MATCH, match] = other
+    else:
+        match = FREE
+        dual = UNKNOWN
+        for index in range(search.pair[SIZE]):
+            dual = min(dual, search.cost[depth, other, index] - search.slot[depth, COLUMN_DUAL, index])
+    search.slot[depth, ROW_MATCH, other] = match
+    search.slot[depth, ROW_DUAL, other] = dual
+    return dual - parent_dual
+
+
+@compiled(_VOID(_SEARCH, _INT, _INT, _INT, _INT))
+def inherit(search: Search, depth: int, row: int, column: int, threshold: int) -> None:
+    """The assignment problem of the child at ``depth`` that has just mapped ``row`` to ``column``.
+
+    The rows beside the new anchor come first: often they alone raise the objective above ``threshold``, and then the
+    others are not needed any more.
     """
     inherit_types_around(search, depth, row, column)
-    for other in range(search.pair[SIZE]):
-        if search.node[MATE, SMALL, other] < 0:
-            least = inherit_row_costs(search, depth, other, search.relation[SMALL, row, other], column)
-            search.slot[depth, ROW_DUAL, other] = search.slot[depth - 1, ROW_DUAL, other] + least
-
-
-@compiled(_VOID(_SEARCH, _INT, _INT, _INT))
-def inherit_matching(search: Search, depth: int, row: int, column: int) -> None:
-    """The parent's matching without ``row``, ``column`` and the pairs that are no longer tight; after the costs."""
-    size = search.pair[SIZE]
     objective = search.level[depth - 1, OBJECTIVE]
     objective -= search.slot[depth - 1, ROW_DUAL, row] + search.slot[depth - 1, COLUMN_DUAL, column]
-    for node in range(size):
-        search.slot[depth, COLUMN_DUAL, node] = search.slot[depth - 1, COLUMN_DUAL, node]
-        search.slot[depth, ROW_MATCH, node] = FREE
-        search.slot[depth, COLUMN_MATCH, node] = FREE
+    for index in range(search.pair[SIZE]):
+        search.slot[depth, COLUMN_DUAL, index] = search.slot[depth - 1, COLUMN_DUAL, index]
+        search.slot[depth, COLUMN_MATCH, index] = FREE
     search.slot[depth, COLUMN_DUAL, column] = -UNKNOWN  # out of reach from now on
-    for other in range(size):
-        if search.node[MATE, SMALL, other] >= 0:
-            continue
-        objective += search.slot[depth, ROW_DUAL, other] - search.slot[depth - 1, ROW_DUAL, other]
-        match = search.slot[depth - 1, ROW_MATCH, other]
-        dual = search.slot[depth, ROW_DUAL, other] + search.slot[depth, COLUMN_DUAL, match]
-        if search.cost[depth, other, match] == dual:
-            search.slot[depth, ROW_MATCH, other] = match
-            search.slot[depth, COLUMN_MATCH, match] = other
+    for rank in range(search.node[DEGREE, SMALL, row]):
+        other = search.neighbour[SMALL, row, rank]
+        if search.node[MATE, SMALL, other] < 0:
+            objective += inherit_row(search, depth, other, row, column)
+    if objective <= 2 * search.pair[SHARES] * (threshold - search.level[depth, MAPPED_COST]):
+        for other in range(search.pair[SIZE]):
+            if search.node[MATE, SMALL, other] < 0 and search.relation[SMALL, row, other] == 0:
+                objective += inherit_row(search, depth, other, row, column)
     search.level[depth, OBJECTIVE] = objective
 
 
@@ -427,26 +449,12 @@ def augment(search: Search, depth: int, row: int, slack: int) -> int:
 
 
 @compiled(_INT(_SEARCH, _INT, _INT))
-def reduce_row(search: Search, depth: int, row: int) -> int:
-    """Raise the dual of an unmatched row until one column is tight; by how much."""
-    least = UNKNOWN
-    for column in range(search.pair[SIZE]):
-        least = min(least, search.cost[depth, row, column] - search.slot[depth, COLUMN_DUAL, column])
-    least -= search.slot[depth, ROW_DUAL, row]
-    search.slot[depth, ROW_DUAL, row] += least
-    return least
-
-
-@compiled(_INT(_SEARCH, _INT, _INT))
 def assignment_bound(search: Search, depth: int, threshold: int) -> int:
     """Mapped cost plus the cheapest assignment of the unmapped nodes; stops early above ``threshold``."""
     units = 2 * search.pair[SHARES]
     mapped = search.level[depth, MAPPED_COST]
     objective = search.level[depth, OBJECTIVE]
     ceiling = units * (threshold - mapped)
-    for row in range(search.pair[SIZE]):
-        if search.node[MATE, SMALL, row] < 0 and search.slot[depth, ROW_MATCH, row] < 0:
-            objective += reduce_row(search, depth, row)
     for row in range(search.pair[SIZE]):
         if objective > ceiling:
             break
@@ -552,8 +560,7 @@ def search_below(search: Search, threshold: int, upper: int, budget: int) -> tup
         bound = label_set_bound(search, depth + 1)
         if bound <= threshold:
             states += 1
-            inherit_costs(search, depth + 1, row, column)
-            inherit_matching(search, depth + 1, row, column)
+            inherit(search, depth + 1, row, column, threshold)
             bound = assignment_bound(search, depth + 1, threshold)
         if bound > threshold:
             beyond = min(beyond, bound)
@@ -576,9 +583,9 @@ def pair_bounds(
     """
     if graphs.node_start[a + 1] - graphs.node_start[a] > graphs.node_start[b + 1] - graphs.node_start[b]:
         a, b = b, a
-    lower = filter_bound(graphs, a, b)
+    lower = filter_bound(graphs, a, b, limit)
     if graphs.node_start[a + 1] == graphs.node_start[a]:
-        return lower, lower, 0  # from nothing everything is inserted, and the filter counts just that
+        return lower, lower, 0  # out of nothing all operators and edges are inserted: what the filter counts first
     if lower > limit:
         return lower, UNKNOWN, 0
     open_pair(graphs, search, a, b)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -26,10 +27,15 @@ class PackedDataflows:
     def __len__(self) -> int:
         return len(self.graphs.edge_start) - 1
 
-    @property
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Operators per dataflow."""
         return np.diff(self.graphs.node_start)
+
+    @cached_property
+    def largest(self) -> int:
+        """Operators of the largest dataflow."""
+        return int(self.sizes.max(initial=0))
 
     def fingerprints(self) -> NDArray[np.uint64]:
         """One number per dataflow, equal for isomorphic ones and rarely for others.

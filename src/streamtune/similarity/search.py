@@ -118,9 +118,11 @@ def _blocks(count: int) -> Iterator[NDArray[np.int64]]:
         while stop < count - 1 and pairs + count - 1 - stop <= _PAIRS_AT_ONCE:
             pairs += count - 1 - stop
             stop += 1
-        first = np.repeat(np.arange(start, stop), count - 1 - np.arange(start, stop))
-        second = np.arange(len(first)) - np.searchsorted(first, first) + first + 1
-        yield np.column_stack((first, second))
+        rows = np.arange(start, stop)
+        lengths = count - 1 - rows
+        # The k-th pair of a row is (row, row + 1 + k), and k counts on from where the row begins in the block.
+        shift = rows + 1 - (np.cumsum(lengths) - lengths)
+        yield np.column_stack((np.repeat(rows, lengths), np.arange(pairs) + np.repeat(shift, lengths)))
         start = stop
 
 
