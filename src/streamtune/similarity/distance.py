@@ -81,7 +81,7 @@ def edit_distance(a: Dataflow, b: Dataflow, limit: int | None = None, budget: in
 
     >>> chain = Dataflow.from_edges(["source", "filter", "sink"], [(0, 1), (1, 2)])
     >>> longer = Dataflow.from_edges(["source", "map", "map", "sink"], [(0, 1), (1, 2), (2, 3)])
-    >>> edit_distance(chain, longer)  # filter → map, a second map, its edge to the sink, and map → sink turned to it
+    >>> edit_distance(chain, longer)  # filter and sink become map; a new sink and its edge come behind
     4
     >>> edit_distance(chain, longer, limit=2) is None
     True
