@@ -21,7 +21,7 @@ from streamtune.engines.simulator import SimulatorSettings, simulate_once
 from streamtune.engines.simulator.model import Simulation
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402 - the backend must be chosen first
+import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
 TARGET_SIMULATED_S_PER_S = 1000

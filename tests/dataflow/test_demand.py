@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamtune.dataflow import Dataflow
+from streamtune.dataflow.demand import input_rates, smallest_parallelism
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.workloads import random_job
-from streamtune.dataflow.demand import input_rates, smallest_parallelism
 
 
 def test_branches_copy_and_inputs_add() -> None:
