@@ -45,7 +45,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
-RANDOM_JOBS = 1000
+RANDOM_JOBS = 200
 console = Console()
 
 
