@@ -9,6 +9,7 @@ its total is extrapolated, and said to be.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ EXACT_PAIRS = 300
 NETWORKX_LIMIT_S = 1.0
 NETWORKX_SAMPLE = 150
 DIRECT_SAMPLE = 2000
+REPEAT_S = 0.5
 GROWTH = (100, 400, 1600, 6400)
 TARGETS = {
     "all pairs within 5, s": 0.1,
@@ -68,8 +70,10 @@ def timed(work: Callable[[], T]) -> tuple[T, Timed]:
 
 
 def best_of(repeats: int, work: Callable[[], T]) -> tuple[T, Timed]:
-    """The fastest of several runs: what the work takes when nothing interferes."""
-    runs = [timed(work) for _ in range(repeats)]
+    """The fastest of several runs, what the work takes when nothing interferes; fewer of them if they take long."""
+    runs = [timed(work)]
+    while len(runs) < repeats and sum(spent.wall_s for _, spent in runs) < REPEAT_S:
+        runs.append(timed(work))
     return min(runs, key=lambda run: run[1].wall_s)
 
 
@@ -119,8 +123,8 @@ def all_pairs_within_tau(flows: list[Dataflow], rng: np.random.Generator) -> dic
     pairs = np.column_stack(np.triu_indices(len(flows), 1))
     for flow in flows:  # what a dataflow computes once when it is made is not packing
         _ = flow.types, flow.edge_indices
-    packing = best_of(5, lambda: pack(flows))[1]
-    similar, ours = best_of(5, lambda: within(pack(flows), pairs, TAU))
+    packing = best_of(9, lambda: pack(flows))[1]
+    similar, ours = best_of(9, lambda: within(pack(flows), pairs, TAU))
     states = int(measure_pairs(pack(flows), pairs, limit=TAU, verify=True).states.sum())
     sample = rng.choice(len(pairs), NETWORKX_SAMPLE, replace=False)
     rival_s, disagreements, cut = 0.0, 0, 0
@@ -161,7 +165,7 @@ def exact_pairs(flows: list[Dataflow], rng: np.random.Generator) -> dict[str, An
     packed = pack(flows)
     ours_ms, cpu_ms, states = [], [], []
     for pair in chosen:
-        found, spent = best_of(3, lambda pair=pair: measure_pairs(packed, [pair])[0])
+        found, spent = best_of(20, lambda pair=pair: measure_pairs(packed, [pair])[0])
         assert found.exact
         ours_ms.append(1000 * spent.wall_s)
         cpu_ms.append(1000 * spent.cpu_s)
@@ -218,7 +222,7 @@ def quantiles(values: Sequence[float] | NDArray[np.int64]) -> list[float]:
 
 def centre(flows: list[Dataflow], exact: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """The similarity centre against computing all distances directly, by our own search and by networkx."""
-    found, ours = best_of(3, lambda: similarity_centre(flows, TAU))
+    found, ours = best_of(9, lambda: similarity_centre(flows, TAU))
     pairs = len(flows) * (len(flows) - 1) // 2
     sample = rng.choice(len(flows), (DIRECT_SAMPLE, 2))
     direct = timed(lambda: measure_pairs(pack(flows), sample))[1]
@@ -257,7 +261,7 @@ def growth() -> list[dict[str, float]]:
         flows = fresh(range(count))
         for flow in flows:
             _ = flow.types, flow.edge_indices
-        found, spent = best_of(3 if count < 2000 else 1, lambda flows=flows: similar_pairs(flows, TAU))
+        found, spent = best_of(9, lambda flows=flows: similar_pairs(flows, TAU))
         shapes = len(found.shapes.first)
         pairs = shapes * (shapes - 1) // 2
         rows.append(
@@ -286,7 +290,9 @@ def growth() -> list[dict[str, float]]:
 def main() -> None:
     rng = np.random.default_rng(0)
     flows = fresh(range(DAGS))
-    results: dict[str, Any] = {"first_call": first_call(flows)}
+    console.print(f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    results: dict[str, Any] = {"load_before": os.getloadavg()[0], "cores": os.cpu_count()}
+    results["first_call"] = first_call(flows)
     results["within_tau"] = all_pairs_within_tau(flows, rng)
     results["exact"] = exact_pairs(flows, rng)
     results["centre"] = centre(flows, results["exact"], rng)
