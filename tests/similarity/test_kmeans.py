@@ -91,6 +91,7 @@ def test_a_search_that_gives_up_is_counted_and_its_upper_bound_used() -> None:
     assert table.exact(np.array([0, 0]), np.array([1, 2])).tolist() == [6, 6]
     assert table.unproven == 2
     assert table.exact_pairs == 0
+    assert table.is_proven(np.array([0, 2, 1]), np.array([1, 0, 1])).tolist() == [False, False, True]
 
 
 @given(distinct_points, st.integers(1, 4), st.randoms(use_true_random=False))
@@ -163,6 +164,27 @@ def test_planted_families_are_found_again(seed: int, init: str) -> None:
     assert found.clusters.k == 5
     assert adjusted_rand_score(truth, found.clusters.assignment) >= 0.9
     assert len(found.curve) == settings.max_k
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_spread_out_centres_find_many_families(seed: int) -> None:
+    flows, families = planted(seed=seed, families=6, members=8)
+    by_form = {flow.canonical_form: flow for flow in flows}
+    truth = dict(zip(by_form, families, strict=True))
+    shapes = WeightedShapes.of(dict.fromkeys(by_form, 1))
+    table = DistanceTable(len(shapes), partial(packed_bounds, pack([by_form[form] for form in shapes.forms])))
+    found = kmeans_with_elbow(shapes, table, KMeansSettings(seed=seed)).clusters
+    assert adjusted_rand_score([truth[form] for form in shapes.forms], found.assignment) >= 0.9
+
+
+@given(distinct_points, st.sampled_from(["random", "k-means++"]))
+def test_a_k_gives_the_same_clusters_alone_and_on_the_way_to_the_elbow(points: list[int], init: str) -> None:
+    shapes = shapes_of([point % 3 + 1 for point in points])
+    settings = KMeansSettings.model_validate({"init": init, "restarts": 2, "max_k": 5})
+    curve = kmeans_with_elbow(shapes, metric(points, slack=9)[0], settings).curve
+    for k, value in enumerate(curve, start=1):
+        alone = kmeans(shapes, metric(points, slack=9)[0], k, settings)
+        assert alone.inertia / shapes.weights.sum() == value
 
 
 def test_table_of_dataflows_is_exact() -> None:

@@ -80,9 +80,10 @@ def _print(summary: ClusteringSummary) -> None:
             described,
         )
     out.print(table)
-    if summary.distances.unproven:
+    known = summary.distances
+    if known.unproven:
         err.print(
-            f"{summary.distances.unproven:,} of {summary.distances.pairs:,} distances could not be proven "
-            "and may be smaller than assumed",
+            f"{known.unproven:,} of {known.pairs:,} distances, {known.unproven_to_centre:,} of them of a shape to "
+            "its own centre, could not be proven and may be smaller than assumed",
             style="yellow",
         )

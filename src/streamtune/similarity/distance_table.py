@@ -24,7 +24,8 @@ Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]  # lower and upper, M each
 # Larger than the distance of any two dataflows that somebody could run, small enough for 16 bits.
 UNKNOWN = 30_000
 SURVEY_STATES = 1
-PROOF_STATES = 200_000
+# Some tenth of a second: what is left after it are pairs of large and unlike shapes, seldom nearest to each other.
+PROOF_STATES = 20_000
 # How far a search for the nearest goes at once: the cost of a search grows steeply with its depth.
 _STEP = 4
 _SLAB = 1 << 20
@@ -51,7 +52,7 @@ def packed_bounds(packed: PackedDataflows, pairs: Pairs, limits: Indices, states
 
 
 class DistanceTable:
-    """What is known of the distances between ``size`` shapes; it takes 4 · size² bytes.
+    """What is known of the distances between ``size`` shapes; it takes 6 · size² bytes.
 
     >>> line = lambda pairs, limits, states: (abs(pairs[:, 0] - pairs[:, 1]),) * 2
     >>> table = DistanceTable(10, line)
@@ -64,6 +65,7 @@ class DistanceTable:
         self._lower = np.zeros((size, size), np.int16)
         self._upper = np.full((size, size), UNKNOWN, np.int16)
         np.fill_diagonal(self._upper, 0)
+        self._surveyed = np.zeros((size, size), np.int16)
         self._unproven = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
@@ -79,6 +81,11 @@ class DistanceTable:
         """Pairs of different shapes whose distance is known."""
         known = np.count_nonzero(self._lower == self._upper) - len(self)
         return int(known) // 2 - self.unproven
+
+    def is_proven(self, first: Indices, second: Indices) -> NDArray[np.bool_]:
+        """Whether the distance of each pair is known, and not merely the upper bound of a search that was given up."""
+        known = self._lower[first, second] == self._upper[first, second]
+        return np.asarray(known & ~np.isin(self._keys(first, second), self._unproven))
 
     def survey(self, members: Indices | None = None) -> None:
         """Cheap bounds for all pairs of ``members`` (all shapes if not given) that nobody has looked at yet."""
@@ -134,6 +141,11 @@ class DistanceTable:
         self._search(rows[wanted], columns[wanted], np.full(int(wanted.sum()), tau))
         return np.asarray(self._upper[rows, columns] <= tau)
 
+    def rough(self, first: Indices, second: Indices) -> Indices:
+        """Distances as the survey saw them: cheap, and the same whatever has been searched since."""
+        self._look_at(first, second)
+        return self._surveyed[first, second].astype(np.int64)
+
     def estimate(self, members: Indices) -> NDArray[np.float64]:
         """A matrix for pictures: distances where they are known, else the middle between the bounds."""
         self.survey(members)
@@ -147,7 +159,10 @@ class DistanceTable:
         for part in np.array_split(keys, max(1, -(-len(keys) // _SLAB))):
             if len(part):
                 pairs = self._pairs(part)
-                self._store(pairs, *self._bounds(pairs, np.full(len(pairs), UNKNOWN), SURVEY_STATES))
+                lower, upper = self._bounds(pairs, np.full(len(pairs), UNKNOWN), SURVEY_STATES)
+                self._store(pairs, lower, upper)
+                first, second = pairs[:, 0], pairs[:, 1]
+                self._surveyed[first, second] = self._surveyed[second, first] = (lower + upper) // 2
 
     def _search(self, first: Indices, second: Indices, limits: Indices) -> None:
         """Learn of each pair its distance, or that it is above the limit."""

@@ -198,14 +198,13 @@ def _initial_centres(
         shares = weights / weights.sum()
         return [draw.random.choice(everything, draw.k, replace=False, p=shares).tolist() for draw in draws]
     for draw in draws:
-        draw.centres.append(int(draw.random.choice(everything, p=weights / weights.sum())))
-    while short := [draw for draw in draws if len(draw.centres) < draw.k]:
-        positions = table.nearest([draw.centres for draw in short])
-        ends = [np.array(draw.centres)[position] for draw, position in zip(short, positions, strict=True)]
-        distances = table.exact(np.tile(everything, len(short)), np.concatenate(ends)).reshape(len(short), -1)
-        for draw, row in zip(short, distances, strict=True):
-            pull = weights * row.astype(np.float64) ** 2
-            draw.centres.append(int(draw.random.choice(everything, p=pull / pull.sum())))
+        pull = weights
+        roughly = np.full(len(shapes), np.inf)
+        while len(draw.centres) < draw.k:
+            drawn = int(draw.random.choice(everything, p=pull / pull.sum()))
+            draw.centres.append(drawn)
+            roughly = np.minimum(roughly, table.rough(everything, np.full(len(shapes), drawn)))
+            pull = weights * roughly**2
     return [draw.centres for draw in draws]
 
 
