@@ -23,9 +23,13 @@ def fit_encoder(
     features: FeatureEncoder,
     settings: TrainingSettings,
     warmup_runs: int,
+    started_s: float | None = None,
 ) -> MemberFiles:
-    """Train on one part, score on the other; tables have the columns of ``encoder.tables.COLUMNS``."""
-    started = time.time()
+    """Train on one part, score on the other; tables have the columns of ``encoder.tables.COLUMNS``.
+
+    ``started_s`` is when the task began, which is earlier than this call by what loading torch takes.
+    """
+    started_s = time.time() if started_s is None else started_s
     trained = train(graphs_of(training, features), settings)
     member = Member(
         name=name,
@@ -35,7 +39,7 @@ def fit_encoder(
         network=settings.network,
         metrics=_metrics(trained, testing, features),
         seconds=trained.seconds,
-        trained_at=(started, time.time()),
+        trained_at=(started_s, time.time()),
         trained_by=f"{socket.gethostname()}:{os.getpid()}",
     )
     weights = {key: value.contiguous() for key, value in trained.network.state_dict().items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -189,6 +190,7 @@ def _fit(
     batches: Iterator[pa.RecordBatch], *, name: str, encoder: FeatureEncoder, settings: PretrainSettings
 ) -> Iterator[pa.RecordBatch]:
     """Runs in a Spark task: trains on the training part, scores on the test part, gives back one row."""
+    started_s = time.time()
     from streamtune.encoder.pretraining import fit_encoder
     from streamtune.errors import StreamTuneError
 
@@ -205,6 +207,7 @@ def _fit(
             encoder,
             settings.training,
             settings.warmup_runs,
+            started_s,
         )
         row: tuple[Any, ...] = (files.member.model_dump_json(), files.weights, files.warmup, None)
     except StreamTuneError as error:

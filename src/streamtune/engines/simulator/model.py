@@ -96,7 +96,7 @@ class Simulation:
     >>> physics = {key: OperatorPhysics(service_us=1000) for key in ("op0", "op1")}
     >>> simulation = Simulation(job, physics, job.initial_plan, SimulatorSettings.exact(), seed=1)
     >>> simulation.advance(10.0)
-    >>> round(float(simulation.totals.sums[1, TAKEN]))
+    >>> round(float(simulation.totals.sums[0, TAKEN]))
     1000
     """
 
