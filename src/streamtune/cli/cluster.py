@@ -69,15 +69,13 @@ def _print(summary: ClusteringSummary) -> None:
         table.add_column(heading, justify="right")
     table.add_column("centre")
     for each in summary.clusters:
-        counts = {kind: each.types.count(kind) for kind in sorted(set(each.types))}
-        described = ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in counts.items())
         table.add_row(
             str(each.cluster),
             f"{each.runs:,}",
             f"{each.shapes:,}",
             f"{each.mean_distance:.1f}",
             str(each.max_distance),
-            described,
+            f"{len(each.types)} operators, {len(each.edges)} edges",
         )
     out.print(table)
     known = summary.distances
