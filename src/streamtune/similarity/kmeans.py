@@ -3,7 +3,7 @@
 The data points are the distinct shapes of a history, each with a weight: the runs that have it. The paper's three steps
 are (1) random initial centres, (2) every DAG to its nearest centre, (3) the similarity centre of every cluster
 (Definition 2) as its new centre, and back to (2) until the centres stay. By default the initial centres are spread out
-as in k-means++ (Arthur and Vassilvitskii, 2007), because random ones often miss one of many families. A similarity
+as in k-means++ (Arthur and Vassilvitskii, 2007), because random ones can miss one of many families. A similarity
 centre does not minimise the distances that assignment minimises, so the iteration may run in circles: it then ends at
 the best point of the circle.
 
