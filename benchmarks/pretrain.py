@@ -37,7 +37,7 @@ from streamtune.history.cluster import assignment, centres, cluster
 from streamtune.history.featurise import featurise
 from streamtune.history.generate import GenerateSettings, draw, generate
 from streamtune.history.label import label
-from streamtune.history.pretrain import Clustering, pretrain
+from streamtune.history.pretrain import Clustering, PretrainSettings, pretrain
 from streamtune.history.session import SparkSettings, build_session
 from streamtune.history.tables import History
 
@@ -46,6 +46,7 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
 RANDOM_JOBS = 200
+MIN_CLUSTER_RUNS = PretrainSettings().min_cluster_runs
 console = Console()
 
 
@@ -106,6 +107,23 @@ def clustered_scores(
     return score(testing.graphs.labels, probability, recommended, testing.needed), by_cluster
 
 
+def one_per_cluster(
+    training: LabelledRuns, testing: LabelledRuns, clusters: tuple[list[int], list[int]], seed: int
+) -> Scores:
+    """The same with encoders trained here, for every seed; a cluster too small for its own uses the global one."""
+    of_training, of_testing = np.array(clusters[0]), np.array(clusters[1])
+    fallback = train_encoder(training, seed)
+    size = len(testing.graphs.labels)
+    probability, recommended = np.zeros(size), np.ones(size)
+    for number in np.unique(of_testing):
+        own = np.flatnonzero(of_training == number)
+        trained = train_encoder(training.select(own), seed) if len(own) >= MIN_CLUSTER_RUNS else fallback
+        runs = np.flatnonzero(of_testing == number)
+        nodes = np.concatenate([np.arange(testing.graphs.starts[r], testing.graphs.starts[r + 1]) for r in runs])
+        probability[nodes], recommended[nodes] = encoder_outputs(trained, testing.select(runs).graphs)
+    return score(testing.graphs.labels, probability, recommended, testing.needed)
+
+
 def as_trained(model: ClusterModel) -> Trained:
     member = model.member
     return Trained(model.network, member.logit_shift, 0.0, 0, member.runs, member.jobs, member.seconds)
@@ -134,7 +152,21 @@ def dump(rows: Mapping[str, Scores]) -> dict[str, Any]:
     return {name: found.model_dump() for name, found in rows.items()}
 
 
-def main_table(work: Path, runs: int) -> dict[str, Any]:
+def print_spread(title: str, by_seed: Mapping[int, Mapping[str, Scores]]) -> None:
+    """The two figures that count, as mean and range over the seeds of the models."""
+    table = Table(title=f"{title}; mean (range) over seeds {', '.join(map(str, by_seed))}")
+    table.add_column("model")
+    table.add_column("AUC-PR", justify="right")
+    table.add_column("threshold error", justify="right")
+    for name in next(iter(by_seed.values())):
+        found = [rows[name] for rows in by_seed.values()]
+        precision = [one.auc_pr for one in found]
+        error = [one.threshold_error or float("nan") for one in found]
+        table.add_row(name, *(f"{np.mean(v):.3f} ({min(v):.3f}–{max(v):.3f})" for v in (precision, error)))
+    console.print(table)
+
+
+def main_table(work: Path, runs: int, seeds: list[int]) -> dict[str, Any]:
     """History → bundle with its time, then all models on the same unseen jobs."""
     history, encoder = make_history(work / "history", runs)
     start = time.perf_counter()
@@ -149,15 +181,17 @@ def main_table(work: Path, runs: int) -> dict[str, Any]:
     console.print(
         f"history to bundle: {total_s:.0f} s, of which clustering {clustered_s:.0f} s (target 600 s: {verdict})"
     )
-    training, _ = read_runs(history, encoder, runs, "train")
+    training, train_ids = read_runs(history, encoder, runs, "train")
     testing, test_ids = read_runs(history, encoder, runs, "test")
     of_run = {row.run_id: int(row.cluster) for row in clustering.assignment.toLocalIterator()}
-    rows = dict(compare(training, testing, encoder))
-    overall, by_cluster = clustered_scores(
-        ModelBundle.load(work / "model"), testing, [of_run.get(run_id, -1) for run_id in test_ids]
-    )
-    rows["encoder, one per cluster"] = overall
-    print_scores(f"jobs never seen, {runs:,} runs, {len(set(testing.graphs.jobs))} test jobs", rows)
+    clusters = [of_run.get(run_id, -1) for run_id in train_ids], [of_run.get(run_id, -1) for run_id in test_ids]
+    by_seed = {}
+    for seed in seeds:
+        by_seed[seed] = dict(compare(training, testing, encoder, seed))
+        by_seed[seed]["encoder, one per cluster"] = one_per_cluster(training, testing, clusters, seed)
+    _, by_cluster = clustered_scores(ModelBundle.load(work / "model"), testing, clusters[1])
+    print_scores(f"jobs never seen, {runs:,} runs, {len(set(testing.graphs.jobs))} test jobs", by_seed[seeds[0]])
+    print_spread("jobs never seen", by_seed)
     print_scores("the same by cluster (own encoder)", by_cluster)
     by_template = scores_by_template(training, testing)
     print_scores("global encoder by workload", by_template)
@@ -166,7 +200,8 @@ def main_table(work: Path, runs: int) -> dict[str, Any]:
         "history_to_bundle_s": total_s,
         "clustering_s": clustered_s,
         "clusters": len(manifest.members) - 1,
-        "unseen_jobs": dump(rows),
+        "unseen_jobs": dump(by_seed[seeds[0]]),
+        "unseen_jobs_by_seed": {seed: dump(found) for seed, found in by_seed.items()},
         "by_cluster": dump(by_cluster),
         "by_workload": dump(by_template),
         "unseen_family": unseen_family(training, encoder),
@@ -249,9 +284,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--growth", type=int, nargs="+", default=[1000, 3000, 10_000, 30_000])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of the models")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        result = {"main": main_table(Path(folder), options.runs), "growth": growth(Path(folder), options.growth)}
+        result = {
+            "seeds": options.seeds,
+            "main": main_table(Path(folder), options.runs, options.seeds),
+            "growth": growth(Path(folder), options.growth),
+        }
     draw_picture(result)
     target = ROOT / "benchmarks" / "results" / "pretrain.json"
     target.write_text(json.dumps(result, indent=1) + "\n")
