@@ -3,6 +3,7 @@
 model/
   manifest.json               schema version, data, settings, metrics, checksums of everything below
   features.json               the feature encoder
+  capacity.json               what the history says of capacity curves, by operator type
   global/encoder.safetensors  the fallback encoder; warmup.parquet its warm-up data
   cluster-0/…                 the same, and centre.json, the DAG new jobs are compared with
 """
@@ -26,6 +27,7 @@ import torch
 from pydantic import Field, ValidationError
 from safetensors.torch import load as load_tensors
 
+from streamtune.capacity import CapacityPrior
 from streamtune.dataflow import Dataflow
 from streamtune.dataflow.operator import Frozen
 from streamtune.encoder.network import BottleneckNetwork, NetworkSettings
@@ -33,7 +35,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.features import FeatureEncoder
 
 FORMAT = "streamtune-model"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 GLOBAL = "global"
 
@@ -103,6 +105,7 @@ def write_bundle(
     data: Mapping[str, Any],
     settings: Mapping[str, Any],
     failed: Mapping[str, str] | None = None,
+    capacity: CapacityPrior | None = None,
 ) -> None:
     """Write a bundle whole or not at all. An older bundle in its place is replaced; anything else is refused."""
     path = Path(path)
@@ -113,6 +116,7 @@ def write_bundle(
     try:
         members = list(members)
         (staging / "features.json").write_text(features.to_json(), encoding="utf-8")
+        (staging / "capacity.json").write_text((capacity or CapacityPrior()).to_json(), encoding="utf-8")
         for files in members:
             _write_member(staging / files.member.name, files)
         manifest = Manifest(
@@ -203,6 +207,7 @@ class ModelBundle:
     path: Path
     manifest: Manifest
     features: FeatureEncoder
+    capacity: CapacityPrior
     models: Mapping[str, ClusterModel]
 
     @classmethod
@@ -212,8 +217,9 @@ class ModelBundle:
         manifest = _read_manifest(path)
         _check_files(path, manifest)
         features = FeatureEncoder.from_json((path / "features.json").read_text(encoding="utf-8"))
+        capacity = CapacityPrior.from_json((path / "capacity.json").read_text(encoding="utf-8"))
         models = {member.name: _model(path, member, features.width) for member in manifest.members}
-        return cls(path, manifest, features, models)
+        return cls(path, manifest, features, capacity, models)
 
     @property
     def clusters(self) -> tuple[ClusterModel, ...]:
@@ -255,7 +261,7 @@ def _read_manifest(path: Path) -> Manifest:
 
 
 def _check_files(path: Path, manifest: Manifest) -> None:
-    needed = {"features.json"} | {
+    needed = {"features.json", "capacity.json"} | {
         f"{member.name}/{file}" for member in manifest.members for file in ("encoder.safetensors", "warmup.parquet")
     }
     unlisted = sorted(needed - set(manifest.checksums))

@@ -3,8 +3,8 @@
 StreamTune Section V-A: queries of Nexmark, PQP and random DAGs, source rates uniform in (1, 10)·W_u without the
 multiples that tuning is tested on, parallelism uniform in [1, 60] for each operator. Random plans are seldom near the
 optimum, where a tuner has to decide; the other half therefore takes what each operator needs and misses it by a little
-in both directions, as ZeroTune's OptiSample does. Sources keep the parallelism their job asks for in both halves,
-as the partitions of a topic would dictate: a starved source starves all behind it, and nothing is learnt there.
+in both directions, as ZeroTune's OptiSample does. There, sources keep the parallelism their job asks for, as the
+partitions of a topic would dictate: a starved source starves all behind it, and nothing is learnt of the optimum.
 
 Every run is drawn from (seed, its number): how many partitions or machines do the work does not matter.
 """
@@ -99,8 +99,7 @@ def _multiple(rng: np.random.Generator) -> float:
 
 def _random_plan(workload: Workload, largest: int, rng: np.random.Generator) -> ParallelismPlan:
     job = workload.spec.job
-    drawn = {operator.id: int(rng.integers(1, largest + 1)) for operator in job.dataflow.operators}
-    return ParallelismPlan({**drawn, **_sources(workload)})
+    return ParallelismPlan({operator.id: int(rng.integers(1, largest + 1)) for operator in job.dataflow.operators})
 
 
 def _near_plan(workload: Workload, rates: dict[str, float], rng: np.random.Generator) -> ParallelismPlan:

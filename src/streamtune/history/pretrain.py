@@ -22,6 +22,7 @@ from streamtune.encoder import TrainingSettings
 from streamtune.encoder.bundle import GLOBAL, Centre, Manifest, Member, MemberFiles, ModelBundle, write_bundle
 from streamtune.encoder.tables import COLUMNS
 from streamtune.features import FeatureEncoder
+from streamtune.history.capacity import capacity_prior
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import encoder_path
 from streamtune.history.files import Files
@@ -83,6 +84,9 @@ def pretrain(
     done, failed = _train_all(training, names, encoder, settings, progress)
     if GLOBAL not in done:
         raise HistoryError(f"the global encoder could not be trained: {failed[GLOBAL]}")
+    progress("capacity", "reading capacity curves by operator type")
+    capacity = capacity_prior(history, engine)
+    progress("capacity", f"done: {len(capacity.types)} operator types")
     centres = {} if clustering is None else clustering.centres
     write_bundle(
         out,
@@ -92,6 +96,7 @@ def pretrain(
         data=data,
         settings=settings.model_dump(mode="json"),
         failed=failed,
+        capacity=capacity,
     )
     return ModelBundle.load(out).manifest
 

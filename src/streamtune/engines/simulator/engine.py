@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow
@@ -27,7 +28,8 @@ class _Running:
 class Simulator(Engine):
     """Runs jobs whose physics it was given, by job name; nobody else gets to see that physics.
 
-    Time passes only inside ``observe``, and in the downtime of deployments.
+    Time passes only inside ``observe``, and in the downtime of deployments. Without a ``cluster`` every instance has a
+    core of its own; with one, hosts, links and chaining matter (see ``hosts``).
     """
 
     def __init__(
@@ -36,17 +38,25 @@ class Simulator(Engine):
         settings: SimulatorSettings | None = None,
         *,
         seed: int = 0,
+        cluster: Cluster | None = None,
     ) -> None:
         self._physics = physics
+        self._cluster = cluster
         self._settings = settings or SimulatorSettings()
         self._seed = seed
         self._running: dict[str, _Running] = {}
         self._deployed = 0
 
     @classmethod
-    def of(cls, *specs: JobSpec, settings: SimulatorSettings | None = None, seed: int = 0) -> Simulator:
+    def of(
+        cls,
+        *specs: JobSpec,
+        settings: SimulatorSettings | None = None,
+        seed: int = 0,
+        cluster: Cluster | None = None,
+    ) -> Simulator:
         """A simulator that knows the physics of the given specs."""
-        return cls({spec.job.name: spec.physics or {} for spec in specs}, settings, seed=seed)
+        return cls({spec.job.name: spec.physics or {} for spec in specs}, settings, seed=seed, cluster=cluster)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -62,7 +72,7 @@ class Simulator(Engine):
         self._deployed += 1
         deployment = Deployment(f"{job.name}-{self._deployed}", job, plan)
         seeds = np.random.SeedSequence([self._seed, self._deployed]).generate_state(2)
-        simulation = Simulation(job, physics, plan, self._settings, seed=int(seeds[0]))
+        simulation = Simulation(job, physics, plan, self._settings, seed=int(seeds[0]), cluster=self._cluster)
         simulation.start(self._settings.startup_s)
         self._running[deployment.id] = _Running(simulation, np.random.default_rng(int(seeds[1])), 0.0)
         return deployment
@@ -70,6 +80,8 @@ class Simulator(Engine):
     def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
         running = self._find(deployment)
         deployment.job.check_plan(plan)
+        if self._cluster is not None:
+            self._cluster.check_plan(plan)
         running.simulation.rescale(plan, self._settings.restart_s)
         running.changed_s = running.simulation.now_s
         return replace(deployment, plan=plan)
@@ -108,9 +120,10 @@ def simulate_once(
     window: MeasurementWindow | None = None,
     settings: SimulatorSettings | None = None,
     seed: int = 0,
+    cluster: Cluster | None = None,
 ) -> Observation:
     """Deploy, observe once, stop: one history record, in well under a millisecond once compiled."""
-    engine = Simulator({job.name: physics}, settings, seed=seed)
+    engine = Simulator({job.name: physics}, settings, seed=seed, cluster=cluster)
     deployment = engine.deploy(job, plan)
     engine.set_source_rates(deployment, rates)
     return engine.observe(deployment, window or MeasurementWindow())

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from streamtune.dataflow import Observation, OperatorMetrics
+from streamtune.engines.simulator.host_latency import latency_on_hosts_ms
 from streamtune.engines.simulator.kernel import BLOCKED, BUSY, EMITTED, TAKEN
 from streamtune.engines.simulator.model import Floats, Simulation
 
@@ -58,6 +59,8 @@ def _with_error(true_ms: Floats, blocked_ms: Floats, simulation: Simulation, ran
 
 def _latency_ms(simulation: Simulation) -> float:
     """Mean end-to-end latency of the slowest path: waiting (Little's law), service, and half a window's period."""
+    if simulation.on_hosts is not None:
+        return latency_on_hosts_ms(simulation, simulation.on_hosts)
     totals, topology = simulation.totals, simulation.topology
     elapsed_s = totals.elapsed_s
     service_s = np.array([truth.service_us for truth in simulation.truth]) / 1e6

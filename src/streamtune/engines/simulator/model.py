@@ -10,7 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.dataflow import Job, ParallelismPlan
+from streamtune.dataflow.demand import input_rates
+from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.engines.simulator.hosts import HostSettings, OnHosts, put_on_hosts
 from streamtune.engines.simulator.kernel import EMITTED, TAKEN, run_steps
 from streamtune.engines.simulator.settings import SimulatorSettings
 from streamtune.errors import EngineError
@@ -106,6 +109,9 @@ class Simulation:
     settings: SimulatorSettings
     seed: int
     now_s: float = 0.0
+    cluster: Cluster | None = None
+    host_settings: HostSettings = field(default_factory=HostSettings)
+    on_hosts: OnHosts | None = field(init=False, default=None)
     started_s: float = field(init=False, default=0.0)
     down_until_s: float = field(init=False, default=0.0)
 
@@ -138,6 +144,8 @@ class Simulation:
         self.job.check_rates(rates)
         self.rates = dict(rates)
         self._source_rate = np.array([rates.get(operator.id, 0.0) for operator in self.job.dataflow.operators])
+        if self.on_hosts is not None:
+            self._apply(self.plan)  # what threads share depends on the rates
 
     def _apply(self, plan: ParallelismPlan) -> None:
         self.job.check_plan(plan)
@@ -146,12 +154,32 @@ class Simulation:
         pairs = list(zip(self.truth, degrees, strict=True))
         self.capacity = np.array([truth.capacity_per_s(degree) for truth, degree in pairs])
         self.hot_factor = np.array([truth.hot_factor(degree) for truth, degree in pairs])
+        if self.cluster is not None:
+            self.on_hosts = self._put_on(self.cluster, degrees)
+            self.capacity = self.on_hosts.capacity
         readers = np.array([target for _, target in self.topology.edges], dtype=np.int64)
         self._room = self.settings.buffer_s * self.capacity[readers] if len(readers) else np.zeros(0)
         # The mean of the many records served in one step varies less than one record does: cv/√n.
         served_per_step = np.maximum(1.0, self.settings.step_s * self.capacity / np.array(degrees, dtype=np.float64))
         own = np.array([truth.cv for truth in self.truth]) ** 2 / served_per_step
         self._fast_cv = np.sqrt(np.where(self.settings.hiccup_cv > 0, own, 0.0) + self.settings.hiccup_cv**2)
+
+    def _put_on(self, cluster: Cluster, degrees: list[int]) -> OnHosts:
+        cluster.check_plan(self.plan)
+        selectivity = dict(zip(self.job.dataflow.index, self.selectivity.tolist(), strict=True))
+        rates = input_rates(self.job.dataflow, selectivity, self.rates)
+        demand = np.array([rates[operator.id] for operator in self.job.dataflow.operators])
+        service_s = np.array([truth.service_us for truth in self.truth]) / 1e6
+        return put_on_hosts(
+            self.job,
+            self.capacity,
+            service_s,
+            np.array(degrees, dtype=np.int64),
+            demand,
+            demand * self.selectivity,
+            cluster,
+            self.host_settings,
+        )
 
     def start(self, downtime_s: float) -> None:
         """(Re)start: nothing flows for ``downtime_s``, then the operators warm up."""
