@@ -25,6 +25,7 @@ Table II of the StreamTune paper, not ZeroTune's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -46,6 +47,16 @@ WINDOW_DURATIONS_S = (0.25, 0.5, 1.0, 2.0, 3.0)
 SLIDE_RATIOS = (0.3, 0.4, 0.5, 0.6, 0.7)
 FUNCTIONS = ("min", "max", "avg")
 
+
+@dataclass(frozen=True)
+class QueryRanges:
+    """What the parameters of a query are drawn from; the defaults are ZeroTune's training range."""
+
+    tuple_widths: tuple[int, ...] = TUPLE_WIDTHS
+    window_lengths_tuples: tuple[int, ...] = WINDOW_LENGTHS_TUPLES
+    window_durations_s: tuple[float, ...] = WINDOW_DURATIONS_S
+
+
 QUERIES: dict[PqpTemplate, int] = {"pqp-linear": 8, "pqp-2way": 16, "pqp-3way": 32}
 UNITS: dict[PqpTemplate, float] = {"pqp-linear": 5_000.0, "pqp-2way": 500.0, "pqp-3way": 250.0}
 _SOURCES: dict[PqpTemplate, int] = {"pqp-linear": 1, "pqp-2way": 2, "pqp-3way": 3}
@@ -58,19 +69,20 @@ def names() -> list[str]:
 def build(template: PqpTemplate, index: int, seed: int = 0) -> Workload:
     """Query ``index`` of a template; ``seed`` draws its parameters and the residuals of its physics."""
     sources = _SOURCES[template]
-    nodes = _Query(generator(seed, _STREAM, sources, index, _DESIGN)).nodes(sources)
+    nodes = QueryDesign(generator(seed, _STREAM, sources, index, _DESIGN)).nodes(sources)
     units = {operator.id: UNITS[template] for operator, _ in nodes if operator.is_source}
     return assemble(f"{template}-{index}", template, nodes, units, (seed, _STREAM, sources, index, _PHYSICS))
 
 
-def draw_window(rng: np.random.Generator) -> Window:
-    """A window from the training range of ZeroTune's Table III."""
+def draw_window(rng: np.random.Generator, ranges: QueryRanges | None = None) -> Window:
+    """A window from ZeroTune's Table III, by default from its training range."""
+    ranges = ranges or QueryRanges()
     length: float
     if rng.random() < 0.5:
-        length = pick(rng, WINDOW_LENGTHS_TUPLES)
+        length = pick(rng, ranges.window_lengths_tuples)
         policy: Literal["count", "time"] = "count"
     else:
-        length = pick(rng, WINDOW_DURATIONS_S)
+        length = pick(rng, ranges.window_durations_s)
         policy = "time"
     if rng.random() < 0.5:
         return Window(type="tumbling", policy=policy, length=length)
@@ -84,21 +96,26 @@ def pick(rng: np.random.Generator, values: Sequence[T]) -> T:
     return values[int(rng.integers(len(values)))]
 
 
-class _Query:
+class QueryDesign:
     """Draws one query: filters behind the sources, a chain of window joins, a window aggregation."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: np.random.Generator, ranges: QueryRanges | None = None) -> None:
         self._rng = rng
+        self._ranges = ranges or QueryRanges()
         self._tuple_type = pick(rng, TUPLE_TYPES)
 
-    def nodes(self, sources: int) -> list[tuple[Operator, Sequence[str]]]:
+    def nodes(self, sources: int, filters: int = 1) -> list[tuple[Operator, Sequence[str]]]:
+        """``filters`` behind each of the ``sources``, one after the other."""
         nodes: list[tuple[Operator, Sequence[str]]] = []
         streams: list[Operator] = []
         for number in range(1, sources + 1):
-            width = pick(self._rng, TUPLE_WIDTHS)
-            source = self._operator(f"source_{number}", "source", None, width)
-            kept = self._operator(f"filter_{number}", "filter", width, width)
-            nodes += [(source, ()), (kept, (source.id,))]
+            width = pick(self._rng, self._ranges.tuple_widths)
+            kept = self._operator(f"source_{number}", "source", None, width)
+            nodes.append((kept, ()))
+            for step in range(1, filters + 1):
+                before, name = kept, f"filter_{number}" if filters == 1 else f"filter_{number}_{step}"
+                kept = self._operator(name, "filter", width, width)
+                nodes.append((kept, (before.id,)))
             streams.append(kept)
         left = streams[0]
         for number, right in enumerate(streams[1:], start=1):
@@ -121,7 +138,10 @@ class _Query:
     def _join(self, operator_id: str, left: Operator, right: Operator) -> Operator:
         total = (left.tuple_width_out or 0) + (right.tuple_width_out or 0)
         return self._operator(operator_id, "window_join", total / 2, total).model_copy(
-            update={"window": draw_window(self._rng), "join": Join(key_class=pick(self._rng, TUPLE_TYPES))}
+            update={
+                "window": draw_window(self._rng, self._ranges),
+                "join": Join(key_class=pick(self._rng, TUPLE_TYPES)),
+            }
         )
 
     def _aggregate(self, upstream: Operator) -> Operator:
@@ -131,5 +151,5 @@ class _Query:
             key_class=pick(self._rng, TUPLE_TYPES),
         )
         return self._operator("aggregate", "window_aggregate", upstream.tuple_width_out, 2).model_copy(
-            update={"window": draw_window(self._rng), "aggregate": aggregate}
+            update={"window": draw_window(self._rng, self._ranges), "aggregate": aggregate}
         )
