@@ -1,0 +1,8 @@
+"""StreamTune's online tuner: Algorithm 2 of the paper, and the better one built on top of it."""
+
+from streamtune.tuners.streamtune.memory import Memory
+from streamtune.tuners.streamtune.pretrained import Pretrained
+from streamtune.tuners.streamtune.settings import StreamTuneSettings
+from streamtune.tuners.streamtune.tuner import StreamTune
+
+__all__ = ["Memory", "Pretrained", "StreamTune", "StreamTuneSettings"]

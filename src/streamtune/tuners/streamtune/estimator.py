@@ -1,0 +1,54 @@
+"""``NeedEstimator``: how sure one can be that a parallelism keeps up. Our posterior and the paper's M_f are two."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamtune.tuners.streamtune.experience import Lesson
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The rates a plan is wanted for: of the sources, and what then reaches every operator."""
+
+    source_rates: Mapping[str, float]
+    demand: Mapping[str, float]
+    selectivities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One operator: the probability of keeping up at p = 1 … p_max, and how sure one has to be."""
+
+    safe: Floats
+    needed: float
+    told: str = ""
+
+    @property
+    def degree(self) -> int:
+        """The least parallelism that is safe enough; the safest where none is."""
+        enough = self.safe >= self.needed
+        return int(np.argmax(enough)) + 1 if enough.any() else int(np.argmax(self.safe)) + 1
+
+    @property
+    def is_reached(self) -> bool:
+        return bool((self.safe >= self.needed).any())
+
+
+class NeedEstimator(ABC):
+    """Learns from lessons, judges situations."""
+
+    @abstractmethod
+    def learn(self, lesson: Lesson, situation: Situation) -> None:
+        """Take an observation of the running job in."""
+
+    @abstractmethod
+    def judge(self, situation: Situation) -> dict[str, Verdict]:
+        """A verdict on every operator that is no source."""

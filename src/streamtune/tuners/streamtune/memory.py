@@ -1,0 +1,81 @@
+"""What a job taught, kept for its next tuning process: observations in SQLite, so that a crash loses none."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from streamtune.dataflow import Job, Observation
+from streamtune.errors import TuningError
+
+KEPT_OBSERVATIONS = 400
+_TABLE = """
+create table if not exists observations (
+    number integer primary key autoincrement,
+    job text not null,
+    shape text not null,
+    observation text not null
+)
+"""
+
+
+class Memory:
+    """The observations of one job. A job whose operators or edges have changed starts anew; others share the file.
+
+    Every write is one transaction: a killed process leaves the state before or after it, never half of it.
+    """
+
+    def __init__(self, path: Path, job: Job) -> None:
+        self._path = path
+        self._job = job.name
+        self._shape = _shape(job)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(self._open()) as connection, connection:
+                connection.execute(_TABLE)
+        except (OSError, sqlite3.Error) as error:
+            raise TuningError(
+                f"the state file {path} cannot be used: {error}. Choose another --state file, or remove it"
+            ) from error
+
+    def _open(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=10.0)
+
+    def load(self) -> list[Observation]:
+        """All kept observations, the oldest first; one that cannot be read is left out."""
+        query = "select observation from observations where job = ? and shape = ? order by number"
+        with closing(self._open()) as connection:
+            rows = connection.execute(query, (self._job, self._shape)).fetchall()
+        kept = []
+        for (text,) in rows:
+            try:
+                kept.append(Observation.model_validate_json(text))
+            except ValidationError:
+                continue
+        return kept
+
+    def add(self, observation: Observation) -> None:
+        """Keep one more, and let the oldest beyond the limit go."""
+        with closing(self._open()) as connection, connection:
+            connection.execute(
+                "insert into observations (job, shape, observation) values (?, ?, ?)",
+                (self._job, self._shape, observation.model_dump_json()),
+            )
+            connection.execute(
+                "delete from observations where job = ?1 and number <= (select number from observations "
+                "where job = ?1 order by number desc limit 1 offset ?2)",
+                (self._job, KEPT_OBSERVATIONS),
+            )
+
+
+def _shape(job: Job) -> str:
+    """Changes when an operator, its type or an edge does; not when rates or parallelism do."""
+    flow = job.dataflow
+    parts = [sorted((operator.id, operator.type) for operator in flow.operators)]
+    text = json.dumps([parts, sorted((edge.source, edge.target) for edge in flow.edges)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,50 @@
+"""What can be set about StreamTune; every step beyond the paper is a setting of its own."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field
+
+from streamtune.dataflow.operator import Frozen
+
+Estimator = Literal["posterior", "classifier"]
+
+
+class StreamTuneSettings(Frozen):
+    """The defaults are our own method; ``paper()`` is Algorithm 2 as printed."""
+
+    estimator: Estimator = Field(
+        default="posterior",
+        description="posterior: a belief about each operator's capacity curve; classifier: M_f of the paper",
+    )
+    quantile: float = Field(
+        default=0.90, gt=0.5, lt=1, description="posterior: how sure to be that an operator keeps up"
+    )
+    use_busy: bool = Field(default=True, description="posterior: learn from busy shares, not from labels alone")
+    use_history: bool = Field(default=True, description="posterior: capacity curves of the history as prior")
+    use_encoder: bool = Field(default=True, description="posterior: the encoder's threshold as prior")
+    encoder_sd: float = Field(default=0.35, gt=0, description="posterior: error of the encoder's threshold, log scale")
+    drift_sd: float = Field(default=0.004, ge=0, description="posterior: what is forgotten with every observation")
+    classifier: str = Field(default="svm", description="classifier: svm, xgboost or nn")
+    threshold: float = Field(
+        default=0.5, gt=0, lt=1, description="classifier: a bottleneck probability below it is safe (safety margin)"
+    )
+    feedback_weight: float = Field(
+        default=20.0, gt=0, description="classifier: what an observation of the running job weighs over warm-up data"
+    )
+    warmup_rows: int = Field(default=1200, ge=10, description="classifier: labelled operators taken as warm-up data")
+    binding: bool = Field(
+        default=True,
+        description="what was seen binds: no parallelism seen as a bottleneck again, none above one seen safe",
+    )
+    ignored_drop: int = Field(default=1, ge=0, description="a plan that lowers nothing by more is not worth a restart")
+    far_distance: int = Field(
+        default=8, ge=0, description="edit distance to the nearest cluster above which a job counts as unknown"
+    )
+    seed: int = Field(default=0, ge=0, description="of the classifier")
+
+    @classmethod
+    def paper(cls, classifier: str = "svm") -> Self:
+        """Algorithm 2 as printed: feedback merely joins the warm-up data, nothing binds, every change is deployed."""
+        return cls(estimator="classifier", classifier=classifier, feedback_weight=1.0, binding=False, ignored_drop=0)
