@@ -38,7 +38,9 @@ def latency_on_hosts_ms(simulation: Simulation, on_hosts: OnHosts) -> float:
     for v in topology.order[::-1]:
         if topology.is_source[v]:
             rate = totals.sums[v, TAKEN] / elapsed_s
-            reached[v] = own_s[v] + (totals.lag_sum[v] / elapsed_s / rate if rate > 0 else 0.0)
+            # A generator that is held back makes no more records than its backlog: none is older than that.
+            behind_s = totals.lag_sum[v] / elapsed_s / rate if rate > 0 else 0.0
+            reached[v] = own_s[v] + min(behind_s, simulation.settings.backlog_s)
             continue
         slowest = 0.0
         for edge in topology.in_edges[topology.in_start[v] : topology.in_start[v + 1]]:

@@ -9,6 +9,8 @@ Only with a ``Cluster``; without one every instance has a reference core of its 
 - *Shared cores.* Where more threads want to run than a host has cores, they share (processor sharing). Shares, busy
   times and the throughput that they allow depend on each other and are iterated until they agree.
 - *Links.* Where the records that cross a host's link exceed it, the readers of exchanges are slowed in proportion.
+- *Buffers* hold a few seconds of what really gets through, as Flink's buffer debloating sees to, not of what the reader
+  could do: behind a bottleneck both differ by orders of magnitude, and so would the time that records wait.
 
 All of it is worked out for the mean rates whenever plan or rates change; the compiled time step knows nothing of it.
 """
@@ -16,6 +18,7 @@ All of it is worked out for the mean rates whenever plan or rates change; the co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +28,14 @@ from streamtune.dataflow import Job
 from streamtune.dataflow.chaining import chain_heads, chained, forwarded
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.operator import Frozen
+from streamtune.engines.simulator.host_kernel import settle
+
+if TYPE_CHECKING:
+    from streamtune.engines.simulator.model import Topology
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _BYTES_PER_FIELD = {"int": 8.0, "long": 8.0, "double": 8.0, "row": 16.0, "string": 24.0}
 _BYTES_PER_RECORD = 16.0
@@ -47,71 +55,66 @@ class HostSettings(Frozen):
 
 @dataclass(frozen=True)
 class OnHosts:
-    """A plan on its hosts, for given source rates: N operators, E edges, H hosts."""
+    """A plan on its hosts, for given source rates: N operators, E edges."""
 
     capacity: Floats  # N: records/s, sharing included
-    speed: Floats  # N: of the slowest instance, reference core = 1
+    arriving: Floats  # N: records/s that get through to it
     heads: Ints  # N: position of the operator that heads the chain
-    service_s: Floats  # N: per record, at that speed
+    service_s: Floats  # N: per record, on its slowest instance
     flush_s: Floats  # E: mean wait for a network buffer and time on the wire; 0 inside a chain
 
 
-def put_on_hosts(
-    job: Job,
-    capacity: Floats,
-    service_s: Floats,
-    degrees: Ints,
-    demand: Floats,
-    emitted: Floats,
-    cluster: Cluster,
-    settings: HostSettings,
-) -> OnHosts:
-    """``capacity`` and ``service_s`` on reference cores; ``demand`` and ``emitted`` are what the sources ask for."""
-    flow = job.dataflow
-    heads = chain_heads(flow, degrees)
-    inside = chained(flow, degrees)
-    saved = np.where(heads != np.arange(len(heads)), 1.0 - settings.exchange_share, 1.0)
-    capacity, service_s = capacity / saved, service_s * saved
-    load: Floats = np.bincount(heads, weights=demand / capacity, minlength=len(heads)).astype(np.float64)[heads]
+@dataclass(frozen=True)
+class Demand:
+    """What the sources ask of N operators, and what these could do on reference cores of their own."""
+
+    capacity: Floats  # N: records/s
+    service_s: Floats  # N: per record
+    degrees: Ints  # N: parallelism
+    arriving: Floats  # N: records/s
+    emitted: Floats  # N: records/s
+
+
+def put_on_hosts(job: Job, topology: Topology, asked: Demand, cluster: Cluster, settings: HostSettings) -> OnHosts:
+    """Chain, place, and let everything that shares a thread, a core or a link settle."""
+    flow, degrees = job.dataflow, asked.degrees
+    positions = np.arange(len(flow.operators))
+    heads, inside = chain_heads(flow, degrees), chained(flow, degrees)
+    is_local = forwarded(flow, degrees)
+    saved = np.where(heads != positions, 1.0 - settings.exchange_share, 1.0)
+    own = asked.arriving / (asked.capacity / saved)
+    load: Floats = np.bincount(heads, weights=own, minlength=len(heads)).astype(np.float64)[heads]
     placed = cluster.instances(degrees)
-    link = _link_limit(job, degrees, emitted, placed, inside, cluster)
-    speed = _settled_speed(load, heads, placed, cluster, link)
-    served = np.where(load > 0, demand / np.where(load > 0, load, 1.0), capacity) * speed
-    reads_exchange = np.zeros(len(heads), dtype=np.bool_)
-    for (_, target), is_inside in zip(flow.edge_indices, inside, strict=True):
-        reads_exchange[target] |= not is_inside
-    served = np.where(reads_exchange & (link < 1.0), np.minimum(served, demand * link), served)
+    link = _link_limit(asked, topology, _record_bytes(job), placed, is_local, cluster)
+    ends = np.array(topology.edges, dtype=np.int64).reshape(-1, 2)
+    speed, through = settle(
+        topology.order,
+        topology.in_start,
+        topology.in_edges,
+        topology.out_start,
+        topology.out_edges,
+        ends[:, 0].copy(),
+        ends[:, 1].copy(),
+        load,
+        heads,
+        asked.emitted,
+        placed,
+        np.array([host.speed for host in cluster.hosts]),
+        np.array([float(host.cores) for host in cluster.hosts]),
+        link,
+        _ROUNDS,
+    )
+    served = np.where(load > 0, asked.arriving / np.where(load > 0, load, 1.0), asked.capacity) * speed
+    if link < 1.0:
+        reads_exchange = np.isin(positions, ends[~is_local, 1])
+        served = np.where(reads_exchange, np.minimum(served, asked.arriving * link), served)
     return OnHosts(
         capacity=np.maximum(served, 1e-9),
-        speed=speed,
+        arriving=asked.arriving * through,
         heads=heads,
-        service_s=service_s / speed,
-        flush_s=_flush(job, degrees, emitted, inside, settings),
+        service_s=asked.service_s * saved / speed,
+        flush_s=_flush(asked, asked.emitted * through, topology, _record_bytes(job), inside, is_local, settings),
     )
-
-
-def _settled_speed(load: Floats, heads: Ints, placed: Ints, cluster: Cluster, link: float) -> Floats:
-    """Speed of every operator when threads, cores and throughput agree.
-
-    With s the share of a core on each host and x the share of the offered records that gets through: the busiest chain
-    limits x, x makes the other chains busy, busy threads share the cores.
-    """
-    clock = np.array([host.speed for host in cluster.hosts])
-    cores = np.array([float(host.cores) for host in cluster.hosts])
-    is_head = heads == np.arange(len(heads))
-    used = placed > 0
-    share = np.ones(len(clock))
-    speed = np.ones(len(heads))
-    for _ in range(_ROUNDS):
-        speed = np.where(used, clock * share, np.inf).min(axis=1)
-        passing = min(1.0, link, float((speed / np.maximum(load, 1e-12)).min()))
-        busy = np.minimum(1.0, passing * load / speed)
-        wanted = (placed * (busy * is_head)[:, None]).sum(axis=0)
-        settled = np.minimum(1.0, cores / np.maximum(wanted, 1e-12))
-        if np.abs(settled - share).max() < 1e-6:
-            break
-        share = np.sqrt(share * settled)  # halfway, in logarithms: the plain step can swing
-    return speed
 
 
 def _record_bytes(job: Job) -> Floats:
@@ -127,18 +130,16 @@ def _record_bytes(job: Job) -> Floats:
 
 
 def _link_limit(
-    job: Job, degrees: Ints, emitted: Floats, placed: Ints, inside: npt.NDArray[np.bool_], cluster: Cluster
+    asked: Demand, topology: Topology, record_bytes: Floats, placed: Ints, is_local: Bools, cluster: Cluster
 ) -> float:
-    """The share of the offered records that the links can carry; 1 or more means that they are no limit."""
+    """The share of the demand that the links can carry; 1 where they are no limit."""
     leaving = np.zeros(len(cluster.hosts))
     arriving = np.zeros(len(cluster.hosts))
-    size = _record_bytes(job)
-    is_local = forwarded(job.dataflow, degrees)
-    for position, (a, b) in enumerate(job.dataflow.edge_indices):
-        if inside[position] or is_local[position]:
+    for position, (a, b) in enumerate(topology.edges):
+        if is_local[position]:
             continue
-        traffic = emitted[a] * size[a]
-        sent, read = placed[a] / degrees[a], placed[b] / degrees[b]
+        traffic = asked.emitted[a] * record_bytes[a]
+        sent, read = placed[a] / asked.degrees[a], placed[b] / asked.degrees[b]
         leaving += traffic * sent * (1.0 - read)
         arriving += traffic * read * (1.0 - sent)
     link = np.array([host.network_gbps * _BYTES_PER_GBIT for host in cluster.hosts])
@@ -146,19 +147,25 @@ def _link_limit(
     return 1.0 / busiest if busiest > 1.0 else 1.0
 
 
-def _flush(job: Job, degrees: Ints, emitted: Floats, inside: npt.NDArray[np.bool_], settings: HostSettings) -> Floats:
-    """Mean wait for a network buffer: half of what it takes to fill one, or of the longest wait allowed.
+def _flush(
+    asked: Demand,
+    sent: Floats,
+    topology: Topology,
+    record_bytes: Floats,
+    inside: Bools,
+    is_local: Bools,
+    settings: HostSettings,
+) -> Floats:
+    """Mean wait for a network buffer: half of what it takes ``sent`` records/s to fill one, or of the longest wait.
 
     Every pair of instances has a channel of its own, so that more parallelism fills buffers more slowly.
     """
-    size = _record_bytes(job)
-    is_local = forwarded(job.dataflow, degrees)
     waits = np.zeros(len(inside))
-    for position, (a, b) in enumerate(job.dataflow.edge_indices):
+    for position, (a, b) in enumerate(topology.edges):
         if inside[position]:
             continue
-        channels = degrees[a] if is_local[position] else degrees[a] * degrees[b]
-        per_channel = emitted[a] * size[a] / channels
+        channels = asked.degrees[a] if is_local[position] else asked.degrees[a] * asked.degrees[b]
+        per_channel = sent[a] * record_bytes[a] / channels
         fill_s = settings.buffer_bytes / per_channel if per_channel > 0 else np.inf
         waits[position] = min(settings.flush_s, fill_s) / 2 + (0.0 if is_local[position] else settings.hop_s)
     return waits

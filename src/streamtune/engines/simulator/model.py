@@ -13,7 +13,7 @@ from streamtune.dataflow import Job, ParallelismPlan
 from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
-from streamtune.engines.simulator.hosts import HostSettings, OnHosts, put_on_hosts
+from streamtune.engines.simulator.hosts import Demand, HostSettings, OnHosts, put_on_hosts
 from streamtune.engines.simulator.kernel import EMITTED, TAKEN, run_steps
 from streamtune.engines.simulator.settings import SimulatorSettings
 from streamtune.errors import EngineError
@@ -159,6 +159,8 @@ class Simulation:
             self.capacity = self.on_hosts.capacity
         readers = np.array([target for _, target in self.topology.edges], dtype=np.int64)
         self._room = self.settings.buffer_s * self.capacity[readers] if len(readers) else np.zeros(0)
+        if self.on_hosts is not None and len(readers):
+            self._room = self._room_on(self.on_hosts)
         # The mean of the many records served in one step varies less than one record does: cv/√n.
         served_per_step = np.maximum(1.0, self.settings.step_s * self.capacity / np.array(degrees, dtype=np.float64))
         own = np.array([truth.cv for truth in self.truth]) ** 2 / served_per_step
@@ -168,18 +170,23 @@ class Simulation:
         cluster.check_plan(self.plan)
         selectivity = dict(zip(self.job.dataflow.index, self.selectivity.tolist(), strict=True))
         rates = input_rates(self.job.dataflow, selectivity, self.rates)
-        demand = np.array([rates[operator.id] for operator in self.job.dataflow.operators])
-        service_s = np.array([truth.service_us for truth in self.truth]) / 1e6
-        return put_on_hosts(
-            self.job,
-            self.capacity,
-            service_s,
-            np.array(degrees, dtype=np.int64),
-            demand,
-            demand * self.selectivity,
-            cluster,
-            self.host_settings,
+        arriving = np.array([rates[operator.id] for operator in self.job.dataflow.operators])
+        asked = Demand(
+            capacity=self.capacity,
+            service_s=np.array([truth.service_us for truth in self.truth]) / 1e6,
+            degrees=np.array(degrees, dtype=np.int64),
+            arriving=arriving,
+            emitted=arriving * self.selectivity,
         )
+        return put_on_hosts(self.job, self.topology, asked, cluster, self.host_settings)
+
+    def _room_on(self, on_hosts: OnHosts) -> Floats:
+        """Buffers hold seconds of what gets through; behind a window, more than one firing of it."""
+        ends = np.array(self.topology.edges, dtype=np.int64).reshape(-1, 2)
+        seconds = np.maximum(self.settings.buffer_s, 1.5 * self.topology.period_s[ends[:, 0]])
+        passing = (on_hosts.arriving * self.selectivity)[ends[:, 0]]
+        room: Floats = seconds * np.maximum(passing, 1e-9)
+        return room
 
     def start(self, downtime_s: float) -> None:
         """(Re)start: nothing flows for ``downtime_s``, then the operators warm up."""
