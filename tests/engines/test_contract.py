@@ -12,12 +12,15 @@ import pytest
 import streamtune.engines
 from streamtune.dataflow import Dataflow, Edge, Job, Operator, ParallelismPlan
 from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.dataflow.spec import JobSpec
 from streamtune.engines import Engine
+from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import Simulator
+from streamtune.engines.timely import TimelyEngine
 from streamtune.testing import ENGINE_LAWS, EngineCase
 
 
-def _simulator_case() -> EngineCase:
+def _contract_spec() -> JobSpec:
     operators = (
         Operator(id="source", type="source", rate=1000),
         Operator(id="work", type="map"),
@@ -29,15 +32,28 @@ def _simulator_case() -> EngineCase:
         "work": OperatorPhysics(service_us=4000),
         "sink": OperatorPhysics(service_us=50),
     }
+    return JobSpec(job, physics)
+
+
+def _case(engine: Engine, window: MeasurementWindow | None = None) -> EngineCase:
     return EngineCase(
-        Simulator({"contract": physics}),
-        job,
+        engine,
+        _contract_spec().job,
         short_plan=ParallelismPlan({"source": 1, "work": 2, "sink": 1}),
         ample_plan=ParallelismPlan({"source": 1, "work": 10, "sink": 1}),
+        window=window or MeasurementWindow(),
     )
 
 
-CASES: dict[type[Engine], Callable[[], EngineCase]] = {Simulator: _simulator_case}
+def _simulator_case() -> EngineCase:
+    return _case(Simulator.of(_contract_spec()))
+
+
+def _timely_case() -> EngineCase:
+    return _case(TimelyEngine.of(_contract_spec()), MeasurementWindow(settle_s=0.3, length_s=1.0))
+
+
+CASES: dict[type[Engine], Callable[[], EngineCase]] = {Simulator: _simulator_case, TimelyEngine: _timely_case}
 
 
 def every_engine() -> set[type[Engine]]:

@@ -19,7 +19,8 @@ class OperatorMetrics(Frozen):
     """One operator over one window: means over its subtasks, unless the name says otherwise.
 
     Times are ms per s, as Flink reports them, and may be NaN where the engine has no value. ``busy_max_ms_per_s``
-    is the busiest subtask, ``lag_records`` what waits in front of a source.
+    is the busiest subtask, ``lag_records`` what waits in front of a source (on Timely, of any operator), and
+    ``backlog_growth_per_s`` the trend of that over the window.
     """
 
     parallelism: int = Field(ge=1)
@@ -31,6 +32,7 @@ class OperatorMetrics(Frozen):
     busy_max_ms_per_s: float | None = None
     cpu_load: float | None = None
     lag_records: float | None = None
+    backlog_growth_per_s: float | None = None
 
     @property
     def _total_ms(self) -> float:
@@ -51,7 +53,11 @@ class OperatorMetrics(Frozen):
 
 
 class Observation(Frozen):
-    """One window of one deployment. ``source_rates`` are the rates that are offered, not what got through."""
+    """One window of one deployment. ``source_rates`` are the rates that are offered, not what got through.
+
+    ``bottlenecks`` are the operators that an engine without backpressure finds too slow by its rule on rates, and
+    ``latency_growth_ms_per_s`` is the trend of latency over the window, where an engine follows it.
+    """
 
     observed_at: datetime
     window_s: float = Field(gt=0)
@@ -59,6 +65,8 @@ class Observation(Frozen):
     operators: Mapping[str, OperatorMetrics]
     latency_ms: float | None = None
     throughput_per_s: float | None = None
+    latency_growth_ms_per_s: float | None = None
+    bottlenecks: tuple[str, ...] = ()
 
     @property
     def plan(self) -> ParallelismPlan:
@@ -70,4 +78,5 @@ class Observation(Frozen):
 
     @property
     def has_backpressure(self) -> bool:
-        return bool(self.backpressured())
+        """Whether the job visibly fails to keep up: backpressure, or on engines without it a bottleneck by rates."""
+        return bool(self.bottlenecks or self.backpressured())

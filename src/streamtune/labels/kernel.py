@@ -12,7 +12,9 @@ not backpressured, and emits less than its nominal rate is 1. What lies behind s
 rate, so "no backpressure" says nothing about it: there, 0 becomes −1, for the reason the paper gives in its step 3.
 
 *Engines without backpressure (Timely).* An operator is 1 when its input rate is below ``input_ratio`` times what its
-predecessors send it, else 0. A source's predecessor is the world outside: its nominal rate.
+predecessors send it, else 0. A source's predecessor is the world outside: its nominal rate. An operator that takes
+nine records of ten passes this rule while its queue, and with it latency, grows without end. Where the trend of queues
+is known, ``backlog_growth_share`` makes such an operator 1 as well. It is off by default: the paper has no such rule.
 
 *Missing values.* An operator whose metrics are null or NaN (or all zero, so that no share can be formed) is −1, and
 counts as not under backpressure for its neighbours.
@@ -50,6 +52,12 @@ class LabelSettings(Frozen):
     source_tolerance: float = Field(
         default=0.02, ge=0, lt=1, description="part of its nominal rate that a source may lack before it is blamed"
     )
+    backlog_growth_share: float | None = Field(
+        default=None,
+        gt=0,
+        description="growth of an operator's queue over its offered rate above which it is a bottleneck on Timely "
+        "although its input ratio passes; none: off",
+    )
     engines_without_backpressure: frozenset[str] = Field(
         default=frozenset({"timely", "bytewax"}), description="engines that are judged by their rates"
     )
@@ -74,6 +82,7 @@ class OperatorBatch:
     edge_source: Indices  # E
     edge_target: Indices  # E
     without_backpressure: Bools  # R: judged by rates instead
+    backlog_growth_per_s: Floats | None = None  # N: trend of the queue in front of an operator
 
 
 def label_batch(batch: OperatorBatch, settings: LabelSettings | None = None) -> Labels:
@@ -124,6 +133,8 @@ def _by_rates(batch: OperatorBatch, settings: LabelSettings) -> Labels:
     taken = np.where(batch.is_source, batch.records_out_per_s, batch.records_in_per_s)
     with np.errstate(invalid="ignore"):
         labels = (taken < settings.input_ratio * offered).astype(np.int8)
+        if settings.backlog_growth_share is not None and batch.backlog_growth_per_s is not None:
+            labels[batch.backlog_growth_per_s > settings.backlog_growth_share * offered] = BOTTLENECK
     labels[~(np.isfinite(taken) & np.isfinite(offered))] = UNLABELLED
     return labels
 

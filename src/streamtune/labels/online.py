@@ -18,7 +18,8 @@ def label_observation(
     metrics = [observation.operators.get(operator.id) for operator in dataflow.operators]
 
     def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.array([math.nan if entry is None else getattr(entry, name) for entry in metrics], dtype=np.float64)
+        values = (math.nan if entry is None else getattr(entry, name) for entry in metrics)
+        return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
 
     edges = np.array(dataflow.edge_indices, dtype=np.int64).reshape(-1, 2)
     nominal = [observation.source_rates.get(operator.id, math.nan) for operator in dataflow.operators]
@@ -35,6 +36,7 @@ def label_observation(
             edge_source=edges[:, 0],
             edge_target=edges[:, 1],
             without_backpressure=np.array([engine in settings.engines_without_backpressure]),
+            backlog_growth_per_s=column("backlog_growth_per_s"),
         ),
         settings,
     )

@@ -82,10 +82,11 @@ def hottest_busy_share(metrics: OperatorMetrics) -> float:
 def suspects(dataflow: Dataflow, observation: Observation) -> tuple[str, ...]:
     """Where backpressure begins: the readers of the last backpressured operators, the busiest first.
 
-    Readers whose load is unknown come last. Ties keep the order of the dataflow.
+    An engine without backpressure names its bottlenecks itself. Readers whose load is unknown come last. Ties keep the
+    order of the dataflow.
     """
     held_up = set(observation.backpressured())
-    found = {
+    found = set(observation.bottlenecks) | {
         reader
         for key in held_up
         if not held_up.intersection(dataflow.successors(key))

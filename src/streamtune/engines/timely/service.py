@@ -1,0 +1,70 @@
+"""Service time by sleeping: an instance is busy for as long as its records would take, without using a processor."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from streamtune.dataflow.physics import OperatorPhysics
+
+# Shorter sleeps cost more than they give; what is owed is carried over until it is worth one.
+_SHORTEST_SLEEP_S = 0.001
+# Between two turns a worker sees to its channels. That is overhead of the emulation, not of the operator emulated, so
+# a small gap in front of waiting records counts as service. A longer one belongs to others on the same worker.
+_LARGEST_GAP_S = 0.003
+_LARGEST_CREDIT_S = 0.005
+
+
+class ServiceClock:
+    """What one instance owes in service time, and how much of it was delivered.
+
+    The time of a record is that of the physics at the operator's parallelism (universal scalability law), varied by
+    its ``cv``. Computing in Python counts towards it. Oversleeping is credited to the records that follow, so that
+    the rate over many records is exact although no single sleep is.
+    """
+
+    def __init__(self, physics: OperatorPhysics, parallelism: int, quantum_s: float, seed: int) -> None:
+        self.record_s = physics.service_us / 1e6 * parallelism / physics.speedup(parallelism)
+        self._cv = physics.cv
+        self._quantum_s = quantum_s
+        self._random = random.Random(seed)
+        self.owed_s = 0.0
+        self.busy_s = 0.0
+        self._ended_s: float | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether service is owed for records that were taken already."""
+        return self.owed_s >= _SHORTEST_SLEEP_S
+
+    def room(self) -> int:
+        """How many records fit into a turn now; at least one when nothing is owed."""
+        left = self._quantum_s - self.owed_s
+        return max(0 if self.is_behind else 1, int(left / self.record_s)) if left > 0 else 0
+
+    def serve(self, records: float) -> None:
+        """Owe the time of so many records."""
+        if records <= 0:
+            return
+        spread = self._cv / records**0.5
+        varied = max(0.0, self._random.gauss(1.0, spread)) if spread else 1.0
+        self.owed_s += records * self.record_s * varied
+
+    def begin(self) -> float:
+        """The start of a turn, on the monotonic clock."""
+        now_s = time.perf_counter()
+        if self._ended_s is None:
+            return now_s
+        gap_s = now_s - self._ended_s
+        return now_s - min(gap_s, _LARGEST_GAP_S)
+
+    def end(self, began_s: float, *, more_waits: bool) -> None:
+        """The end of a turn: sleep off what is owed, a turn's length at most."""
+        owed_s = min(self.owed_s, self._quantum_s)
+        pause_s = owed_s - (time.perf_counter() - began_s)
+        if pause_s >= _SHORTEST_SLEEP_S:
+            time.sleep(pause_s)
+        now_s = time.perf_counter()
+        self.owed_s = max(self.owed_s - (now_s - began_s), -_LARGEST_CREDIT_S)
+        self.busy_s += now_s - began_s
+        self._ended_s = now_s if more_waits else None
