@@ -214,8 +214,8 @@ class TimelyEngine(Engine):
             self._look(running)
 
     def _sample(self, running: _Running, length_s: float) -> list[Snapshot]:
-        end_s = time.monotonic() + length_s
         samples = [self._look(running)]
+        end_s = time.monotonic() + length_s
         while (left_s := end_s - time.monotonic()) > 0:
             self._clock.sleep(min(left_s, self._settings.sample_s))
             samples.append(self._look(running))

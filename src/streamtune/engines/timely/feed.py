@@ -45,7 +45,8 @@ class Feed:
         self._salt, self._epoch_us, self._last = source_salt, epoch_us, last
         self._number = index
         self._rate = rates[source]
-        self._next_us = index * SECOND_US / self._rate if self._rate > 0 else 0.0
+        # The schedule: record number `_first` is due at `_since_us`, the others follow at the rate.
+        self._first, self._since_us = 0, 0.0
         self._next_mark_us = epoch_us
         self.taken = 0
         self.given = 0
@@ -61,6 +62,11 @@ class Feed:
         if self._rate <= 0 or self._is_over:
             return 0
         return max(0, int((self._now_us - self._next_us) * self._rate / SECOND_US / self._parallelism))
+
+    @property
+    def _next_us(self) -> float:
+        """When the next record is due."""
+        return self._since_us + (self._number - self._first) * SECOND_US / self._rate
 
     @property
     def _is_over(self) -> bool:
@@ -89,9 +95,8 @@ class Feed:
     def _follow_the_rate(self, now_us: int) -> None:
         rate = self._rates[self._source]
         if rate != self._rate:
-            if self._rate <= 0:
-                self._next_us = float(now_us)
-            self._rate = rate
+            self._since_us = self._next_us if self._rate > 0 else float(now_us)
+            self._first, self._rate = self._number, rate
 
     def _due(self, until_us: int, room: int) -> tuple[list[Record], list[Record]]:
         """The records before a moment, and their copies."""
@@ -99,13 +104,11 @@ class Feed:
         copied: list[Record] = []
         if self._rate <= 0:
             return records, copied
-        step_us = self._parallelism * SECOND_US / self._rate
-        while self._next_us < until_us and len(records) < room and not self._is_over:
-            record = source_record(self._salt, self._number, int(self._next_us))
+        while (time_us := self._next_us) < until_us and len(records) < room and not self._is_over:
+            record = source_record(self._salt, self._number, int(time_us))
             records.append(record)
             self._copies.emit(record, copied)
             self._number += self._parallelism
-            self._next_us += step_us
         return records, copied
 
     def _mark(self, now_us: int, sent: list[Addressed]) -> bool:

@@ -16,8 +16,6 @@ from streamtune.engines.timely.feed import Feed
 from streamtune.engines.timely.instance import Addressed, Instance, Message
 from streamtune.engines.timely.runtime import Runtime
 
-_NEVER = timedelta(days=3650)
-
 
 class _Partition(StatelessSourcePartition[Addressed]):
     """A source instance on its worker; ``feed`` is None on workers that have none."""
@@ -28,10 +26,9 @@ class _Partition(StatelessSourcePartition[Addressed]):
         self._next = datetime.now(UTC)
 
     def next_batch(self) -> Iterable[Addressed]:
-        now = datetime.now(UTC)
         if self._feed is None:
-            self._next = now + _NEVER
-            return []
+            raise StopIteration
+        now = datetime.now(UTC)
         sent = self._feed.poll(self._runtime.time.now_us())
         # A source that is behind goes on at once.
         self._next = now if self._feed.waiting else max(now, self._next + self._every)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from streamtune.dataflow.operator import Partitioning
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.timely.operators import Core
-from streamtune.engines.timely.records import KeySpaces, Record, mix
+from streamtune.engines.timely.records import Record, Selectivities, mix
 from streamtune.engines.timely.service import ServiceClock
 
 END_US = 1 << 62
@@ -46,7 +46,7 @@ class Route:
         partitioning: Partitioning,
         doors: Sequence[str],
         physics: OperatorPhysics,
-        spaces: KeySpaces,
+        selectivities: Selectivities,
         *,
         channel: int,
         own_index: int,
@@ -54,7 +54,7 @@ class Route:
         key_salt: int,
     ) -> None:
         self.target, self.channel, self.side = target, channel, side
-        self._doors, self._spaces, self._salt = doors, spaces, key_salt
+        self._doors, self._selectivities, self._salt = doors, selectivities, key_salt
         self._partitioning = partitioning
         self._own_index = own_index
         self._turns = itertools.cycle(range(len(doors)))
@@ -62,7 +62,7 @@ class Route:
 
     def send(self, records: Sequence[Record]) -> list[Addressed]:
         """The records, in one message per instance that gets any."""
-        size = self._spaces.size.get(self.target)
+        size = self._selectivities.keys.get(self.target)
         batches: dict[int, tuple[list[Record], list[int]]] = {}
         choose, key_salt, bounds = self._chooser(size), self._salt, self._bounds
         for record in records:

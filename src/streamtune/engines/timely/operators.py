@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamtune.dataflow import Operator, Window
-from streamtune.dataflow.physics import OperatorPhysics
-from streamtune.engines.timely.records import SECOND_US, Copies, Record, mix, salt, surplus
+from streamtune.engines.timely.records import SECOND_US, Copies, Record, mix, salt
 
 # Start value, step and finish of each aggregate. All but avg are whole numbers, so that order never matters.
 _FOLDS: dict[str, tuple[Any, Callable[[Any, int], Any], Callable[[Any], int]]] = {
@@ -197,12 +196,11 @@ def pair(operator_salt: int, left: Record, right: Record, time_us: int) -> Recor
 
 
 def make_core(
-    operator: Operator, physics: OperatorPhysics, *, join_life_s: float, kept: list[Record] | None, is_last: bool
+    operator: Operator, copies: Copies, *, join_life_s: float, kept: list[Record] | None, is_last: bool
 ) -> Core:
     """The computation of one instance of an operator; ``kept`` is where a last operator leaves its results."""
     if operator.type == "sink" or is_last:
         return Sink(kept)
-    copies = Copies(surplus(operator, physics.selectivity), salt("copies", operator.id))
     own, window = salt("operator", operator.id), operator.window
     function = operator.aggregate.function if operator.aggregate else "count"
     match operator.type:

@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 
-from streamtune.dataflow import Dataflow, Operator, Window
+from streamtune.dataflow import Dataflow, Operator
 from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.operator import JOIN_TYPES
 from streamtune.dataflow.physics import OperatorPhysics
@@ -22,7 +22,9 @@ SECOND_US = 1_000_000
 _WORD = (1 << 64) - 1
 _ODD = 0x9E3779B97F4A7C15
 _SPREAD_KEYS = 1024
+_FEWEST_KEYS = 512
 _ALMOST_UNIQUE = 64
+_NEARLY_ALL = 0.99
 
 
 def mix(value: int) -> int:
@@ -52,15 +54,18 @@ def source_record(source_salt: int, number: int, time_us: int) -> Record:
 class Copies:
     """How many records leave for one: ``factor`` on average, decided by the record itself.
 
-    >>> Copies(2.0, 7).of((1, 0, 5))
+    >>> Copies(7, 2.0).of((1, 0, 5))
     2
     """
 
-    def __init__(self, factor: float, salt_of_it: int) -> None:
+    def __init__(self, salt_of_it: int, factor: float = 1.0) -> None:
+        self._salt = salt_of_it
+        self.set_factor(factor)
+
+    def set_factor(self, factor: float) -> None:
         self._whole = math.floor(factor)
         self._chance = int((factor - self._whole) * (1 << 64))
-        self._salt = salt_of_it
-        self.is_one = factor == 1.0
+        self._is_one = factor == 1.0
 
     def of(self, record: Record) -> int:
         if not self._chance:
@@ -69,54 +74,65 @@ class Copies:
 
     def emit(self, record: Record, out: list[Record]) -> None:
         """Append the copies of a record; from the second one on they have identities of their own."""
-        if self.is_one:
+        if self._is_one:
             out.append(record)
             return
         ident, time_us, value = record
         out.extend((mix(ident + number) if number else ident, time_us, value) for number in range(self.of(record)))
 
 
-class KeySpaces:
-    """How many keys each keyed operator has, such that it emits as many records as its selectivity says.
+class Selectivities:
+    """How many keys each keyed operator has, and how many copies of each result leave, to meet its selectivity.
 
-    Keys grow with the rate, as Nexmark's active auctions do: selectivity is then a property of the operator, whatever
-    the rate, just as in the simulator.
+    Keys and copies follow the rate, as Nexmark's active auctions do: selectivity is then a property of the operator,
+    whatever the rate, just as in the simulator.
 
-    - ``window_aggregate`` over n records of a window must emit r·n groups; n records in K equally likely keys touch
-      K·(1 − exp(−n/K)) of them, which is solved for K.
+    - ``window_aggregate`` over n records in K equally likely keys has K·(1 − exp(−n/K)) results per window. There are
+      at least ``_FEWEST_KEYS``, so that instances are evenly loaded; if that gives too many results, a part of them
+      leaves, as with HAVING.
     - ``window_join`` of m and n records of a window gives m·n/K pairs.
     - ``join``, and joins over windows of so many records, match records at most ``life`` apart: λ₁·λ₂·2·life/K pairs
       per second.
-    - Running aggregates and count windows have a fixed number of keys.
+    - Everything else emits per record.
     """
 
     def __init__(self, flow: Dataflow, physics: Mapping[str, OperatorPhysics], join_life_s: float) -> None:
         self._flow = flow
-        self._selectivities = {key: truth.selectivity for key, truth in physics.items()}
+        self._wanted = {key: truth.selectivity for key, truth in physics.items()}
         self._join_life_s = join_life_s
-        self.size: dict[str, int] = {}
+        self.keys: dict[str, int] = {}
+        self.copies = {key: Copies(salt("copies", key), wanted) for key, wanted in self._wanted.items()}
 
-    def resize(self, rates: Mapping[str, float]) -> None:
-        """Fit the key spaces to the rates that the sources offer now."""
-        arriving = input_rates(self._flow, self._selectivities, rates)
-        sent = {key: rate * self._selectivities[key] for key, rate in arriving.items()}
-        self.size = {
-            operator.id: self._size(operator, [sent[before] for before in self._flow.predecessors(operator.id)])
-            for operator in self._flow.operators
-            if operator.is_keyed
-        }
+    def follow(self, rates: Mapping[str, float]) -> None:
+        """Fit keys and copies to the rates that the sources offer now."""
+        arriving = input_rates(self._flow, self._wanted, rates)
+        sent = {key: rate * self._wanted[key] for key, rate in arriving.items()}
+        keys: dict[str, int] = {}
+        for operator in self._flow.operators:
+            if operator.is_keyed:
+                inputs = [sent[before] for before in self._flow.predecessors(operator.id)]
+                keys[operator.id], factor = self._fit(operator, inputs)
+                self.copies[operator.id].set_factor(factor)
+        self.keys = keys
 
-    def _size(self, operator: Operator, inputs: list[float]) -> int:
-        wanted = self._selectivities[operator.id]
-        window = operator.window
+    def _fit(self, operator: Operator, inputs: list[float]) -> tuple[int, float]:
+        """Keys, and copies per result."""
+        wanted, window = self._wanted[operator.id], operator.window
         by_time = window is not None and window.policy == "time"
-        if operator.type in JOIN_TYPES and (operator.type == "join" or not by_time):
-            return _pair_keys(inputs, 2 * self._join_life_s, wanted * sum(inputs))
-        if window is None or not by_time:
-            return _SPREAD_KEYS
-        if operator.type == "window_join":
-            return _pair_keys(inputs, window.length**2 / window.period, wanted * sum(inputs))
-        return group_keys(sum(inputs) * window.length, wanted * window.period / window.length)
+        if operator.type in JOIN_TYPES:
+            seconds = 2 * self._join_life_s
+            if operator.type == "window_join" and window is not None and by_time:
+                seconds = window.length**2 / window.period
+            return _pair_keys(inputs, seconds, wanted * sum(inputs)), 1.0
+        if operator.type != "window_aggregate" or window is None:
+            return _SPREAD_KEYS, wanted
+        if not by_time:
+            return _SPREAD_KEYS, wanted * window.period
+        records = sum(inputs) * window.length
+        ratio = wanted * window.period / window.length
+        keys = group_keys(records, ratio)
+        results = -math.expm1(-records / keys) * keys
+        return keys, ratio * records / results if results else 1.0
 
 
 def _pair_keys(inputs: list[float], seconds: float, pairs_per_s: float) -> int:
@@ -133,9 +149,9 @@ def group_keys(records: float, ratio: float) -> int:
     1000
     """
     if records <= 0 or ratio <= 0:
-        return 1
-    if ratio >= 0.99:
-        return max(1, round(_ALMOST_UNIQUE * records))
+        return _FEWEST_KEYS
+    if ratio >= _NEARLY_ALL:
+        return max(_FEWEST_KEYS, round(_ALMOST_UNIQUE * records))
     low, high = 1e-6, 1 / ratio + 1.0  # (1 − e^−x)/x falls from 1, and is below 1/x
     for _ in range(60):
         middle = (low + high) / 2
@@ -143,16 +159,4 @@ def group_keys(records: float, ratio: float) -> int:
             low = middle
         else:
             high = middle
-    return max(1, round(records / high))
-
-
-def surplus(operator: Operator, selectivity: float) -> float:
-    """What is left of a selectivity above what keys can give: copies per result."""
-    window: Window | None = operator.window
-    if operator.type in JOIN_TYPES:
-        return 1.0
-    if operator.type == "window_aggregate" and window is not None:
-        if window.policy == "count":
-            return selectivity * window.period
-        return max(1.0, selectivity * window.period / window.length)
-    return selectivity
+    return max(_FEWEST_KEYS, round(records / high))

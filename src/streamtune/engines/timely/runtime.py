@@ -12,7 +12,7 @@ from streamtune.engines.timely.instance import END_US, Instance, Route
 from streamtune.engines.timely.operators import make_core
 from streamtune.engines.timely.order import Order
 from streamtune.engines.timely.placement import Placement, worker_keys
-from streamtune.engines.timely.records import SECOND_US, Copies, KeySpaces, Record, salt
+from streamtune.engines.timely.records import SECOND_US, Record, Selectivities, salt
 from streamtune.engines.timely.service import ServiceClock
 from streamtune.errors import EngineError
 
@@ -58,8 +58,8 @@ class Runtime:
         self.placement = Placement.of(self.flow, self.plan, self.settings.max_workers)
         self._doors = worker_keys(self.placement.workers)
         self.rates = dict(order.rates)
-        self._spaces = KeySpaces(self.flow, self._physics, self.settings.join_life_s)
-        self._spaces.resize(self.rates)
+        self._selectivities = Selectivities(self.flow, self._physics, self.settings.join_life_s)
+        self._selectivities.follow(self.rates)
         self.time = Timebase(_LEAD_S)
         self.epoch_us = round(self.settings.epoch_s * SECOND_US)
         self.results: list[Record] | None = [] if order.keep_results else None
@@ -81,7 +81,7 @@ class Runtime:
         return {place: number for number, place in enumerate(places)}
 
     def set_rates(self, rates: Mapping[str, float]) -> None:
-        self._spaces.resize(rates)
+        self._selectivities.follow(rates)
         self.rates.update(rates)
 
     def arrived(self, key: str, index: int) -> Instance:
@@ -117,7 +117,7 @@ class Runtime:
                 "hash" if self.flow.operator(after).is_keyed else partitionings[after],
                 [self._doors[worker] for worker in self.placement.instances[after]],
                 self._physics[after],
-                self._spaces,
+                self._selectivities,
                 channel=self._channels[key, index],
                 own_index=index,
                 side=min(1, self.flow.predecessors(after).index(key)),
@@ -137,7 +137,7 @@ class Runtime:
             self.plan[key],
             self.rates,
             self._clock(key, index),
-            Copies(self._physics[key].selectivity, salt("copies", key)),
+            self._selectivities.copies[key],
             self._routes(key, index),
             source_salt=salt(self.settings.seed, "source", key),
             epoch_us=self.epoch_us,
@@ -148,7 +148,11 @@ class Runtime:
         operator, is_last = self.flow.operator(key), key in self.lasts
         windowed = operator.window is not None and operator.window.policy == "time"
         core = make_core(
-            operator, self._physics[key], join_life_s=self.settings.join_life_s, kept=self.results, is_last=is_last
+            operator,
+            self._selectivities.copies[key],
+            join_life_s=self.settings.join_life_s,
+            kept=self.results,
+            is_last=is_last,
         )
         return Instance(
             core,
