@@ -1,0 +1,303 @@
+"""The REST client: timeouts, retries with backoff, typed answers, and errors that say what to do next."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from streamtune.engines.flink.responses import (
+    Bounds,
+    FlinkGarbledError,
+    JobConfig,
+    JobDetails,
+    JobList,
+    JobStatus,
+    JobSummary,
+    Metric,
+    Overview,
+    Savepoint,
+    VertexDetails,
+    parse,
+)
+from streamtune.errors import EngineError
+
+_LONGEST_PAUSE_S = 10.0
+_SHOWN_CHARACTERS = 300
+
+
+class FlinkUnreachableError(EngineError):
+    """Nobody answers, or only errors of the server itself: worth another try later."""
+
+
+class FlinkRefusedError(EngineError):
+    """Flink understood and said no."""
+
+
+class FlinkNotFoundError(FlinkRefusedError):
+    """No such job, vertex or jar."""
+
+
+class FlinkClient:
+    """Talks to one JobManager.
+
+    Reading is retried ``retries`` times when the connection fails, times out or the server errs, with pauses that
+    double from ``first_pause_s``. Writing is retried only where doing it twice is the same as doing it once.
+    ``calls`` counts requests, for measuring what polling costs.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = 10.0,
+        retries: int = 4,
+        first_pause_s: float = 0.25,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = url.rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise EngineError(f"--url must start with http:// or https://, but got '{url}'")
+        self._retries = retries
+        self._first_pause_s = first_pause_s
+        self._sleep = sleep
+        self._http = httpx.Client(base_url=self.url, timeout=timeout_s)
+        self.calls = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    # What is read
+
+    def overview(self) -> Overview:
+        return parse(Overview, self._read("/overview"), "the cluster's overview")
+
+    def jobs(self) -> tuple[JobSummary, ...]:
+        return parse(JobList, self._read("/jobs/overview"), "the list of jobs").jobs
+
+    def job(self, job_id: str) -> JobDetails:
+        return parse(JobDetails, self._read(f"/jobs/{job_id}"), f"job {job_id}")
+
+    def status(self, job_id: str) -> JobStatus:
+        """The state alone; unlike the details it is never a few seconds old."""
+        return parse(JobStatus, self._read(f"/jobs/{job_id}/status"), f"status of job {job_id}")
+
+    def vertex(self, job_id: str, vertex_id: str) -> VertexDetails:
+        return parse(VertexDetails, self._read(f"/jobs/{job_id}/vertices/{vertex_id}"), f"vertex {vertex_id}")
+
+    def vertex_metrics(self, job_id: str, vertex_id: str, names: Sequence[str], aggregates: str) -> dict[str, Metric]:
+        """Metrics of a vertex over its subtasks; ``aggregates`` is a list such as ``max,sum``."""
+        query = {"get": ",".join(names), "agg": aggregates}
+        payload = self._read(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", query)
+        if not isinstance(payload, list):
+            raise FlinkGarbledError(f"metrics of vertex {vertex_id}: expected a list, but got {_shown(payload)}")
+        metrics = (parse(Metric, entry, f"metrics of vertex {vertex_id}") for entry in payload)
+        return {metric.id: metric for metric in metrics}
+
+    def metric_names(self, job_id: str, vertex_id: str) -> tuple[str, ...]:
+        payload = self._read(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics")
+        if not isinstance(payload, list):
+            raise FlinkGarbledError(f"metrics of vertex {vertex_id}: expected a list, but got {_shown(payload)}")
+        return tuple(str(entry["id"]) for entry in payload if isinstance(entry, dict) and "id" in entry)
+
+    def user_parameters(self, job_id: str) -> dict[str, str]:
+        """What the job's program has published as its global parameters."""
+        config = parse(JobConfig, self._read(f"/jobs/{job_id}/config"), f"configuration of job {job_id}")
+        return dict(config.execution_config.user_config)
+
+    def cluster_options(self) -> dict[str, str]:
+        payload = self._read("/jobmanager/config")
+        if not isinstance(payload, list):
+            raise FlinkGarbledError(f"the cluster's configuration: expected a list, but got {_shown(payload)}")
+        return {str(entry.get("key")): str(entry.get("value")) for entry in payload if isinstance(entry, dict)}
+
+    def failure(self, job_id: str) -> str | None:
+        """The first line of what made the job fail, if anything did."""
+        payload = self._read(f"/jobs/{job_id}/exceptions", {"maxExceptions": "1"})
+        entries = payload.get("exceptionHistory", {}).get("entries", []) if isinstance(payload, dict) else []
+        text = entries[0].get("stacktrace") if entries else None
+        return _root_cause(text) if text else None
+
+    def resource_requirements(self, job_id: str) -> dict[str, Bounds]:
+        """Bounds of every vertex; refused where the adaptive scheduler does not run the job."""
+        payload = self._read(f"/jobs/{job_id}/resource-requirements")
+        if not isinstance(payload, dict):
+            raise FlinkGarbledError(f"resource requirements: expected a mapping, but got {_shown(payload)}")
+        return {
+            key: parse(Bounds, entry.get("parallelism") if isinstance(entry, dict) else entry, f"bounds of {key}")
+            for key, entry in payload.items()
+        }
+
+    def savepoint(self, job_id: str, trigger: str) -> Savepoint:
+        payload = self._read(f"/jobs/{job_id}/savepoints/{trigger}")
+        if not isinstance(payload, dict):
+            raise FlinkGarbledError(f"savepoint {trigger}: expected a mapping, but got {_shown(payload)}")
+        operation = payload.get("operation") or {}
+        cause = operation.get("failure-cause") or {}
+        failure = _root_cause(str(cause.get("stack-trace") or cause.get("class"))) if cause else None
+        state = {"state": (payload.get("status") or {}).get("id"), "location": operation.get("location")}
+        return parse(Savepoint, {**state, "failure": failure}, f"savepoint {trigger}")
+
+    # What is changed
+
+    def set_resource_requirements(self, job_id: str, bounds: Mapping[str, Bounds]) -> None:
+        """Ask for a parallelism between bounds, for every vertex of the job."""
+        body = {key: {"parallelism": {"lowerBound": one.lower, "upperBound": one.upper}} for key, one in bounds.items()}
+        self._send("PUT", f"/jobs/{job_id}/resource-requirements", body=body, twice_is_once=True)
+
+    def stop_with_savepoint(self, job_id: str, folder: str | None) -> str:
+        """Begin to stop a job behind a savepoint; returns the trigger to ask about."""
+        body: dict[str, Any] = {"drain": False}
+        if folder is not None:
+            body["targetDirectory"] = folder
+        return self._text_field("POST", f"/jobs/{job_id}/stop", "request-id", body=body)
+
+    def cancel(self, job_id: str) -> None:
+        self._send("PATCH", f"/jobs/{job_id}?mode=cancel", twice_is_once=True)
+
+    def upload_jar(self, path: Path) -> str:
+        """Put a jar on the cluster; returns its id."""
+        with path.open("rb") as file:
+            content = {"jarfile": (path.name, file.read(), "application/x-java-archive")}
+        return self._text_field("POST", "/jars/upload", "filename", files=content).rsplit("/", 1)[-1]
+
+    def run_jar(
+        self,
+        jar_id: str,
+        *,
+        entry_class: str | None = None,
+        arguments: Sequence[str] = (),
+        savepoint: str | None = None,
+        configuration: Mapping[str, str] | None = None,
+    ) -> str:
+        """Start the program of a jar; returns the id of the job."""
+        body: dict[str, Any] = {"programArgsList": list(arguments), "flinkConfiguration": dict(configuration or {})}
+        if entry_class is not None:
+            body["entryClass"] = entry_class
+        if savepoint is not None:
+            body["savepointPath"] = savepoint
+        # Compiling a job's graph on a busy machine takes longer than reading a number.
+        return self._text_field("POST", f"/jars/{jar_id}/run", "jobid", body=body, timeout_s=60.0)
+
+    # How
+
+    def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        return self._send("GET", path, query=query, twice_is_once=True)
+
+    def _text_field(self, method: str, path: str, field: str, **options: Any) -> str:
+        payload = self._send(method, path, **options)
+        value = payload.get(field) if isinstance(payload, dict) else None
+        if not isinstance(value, str):
+            raise FlinkGarbledError(f"{method} {path}: expected '{field}' in the answer, but got {_shown(payload)}")
+        return value
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        files: Any = None,
+        twice_is_once: bool = False,
+        timeout_s: float | None = None,
+    ) -> Any:
+        attempts = 1 + (self._retries if twice_is_once else 0)
+        pause_s = self._first_pause_s
+        for attempt in range(1, attempts + 1):
+            try:
+                return self._send_once(method, path, query, body, files, timeout_s)
+            except FlinkUnreachableError:
+                if attempt == attempts:
+                    raise
+                self._sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        raise AssertionError("unreachable")
+
+    def _send_once(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, files: Any, timeout_s: float | None
+    ) -> Any:
+        self.calls += 1
+        try:
+            answer = self._http.request(
+                method,
+                path,
+                params=query,
+                json=body,
+                files=files,
+                timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
+            )
+        except httpx.TimeoutException as error:
+            raise FlinkUnreachableError(
+                f"{self.url}{path} did not answer in time: check that the JobManager is healthy"
+            ) from error
+        except httpx.HTTPError as error:
+            raise FlinkUnreachableError(
+                f"{self.url} cannot be reached ({error}): check the address and that the JobManager runs"
+            ) from error
+        if answer.status_code >= 400:
+            raise _refusal(f"{method} {self.url}{path}", answer)
+        if not answer.content:
+            return {}
+        try:
+            return answer.json()
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise FlinkGarbledError(
+                f"{method} {self.url}{path}: expected JSON, but got {_shown(answer.text)}. "
+                "Check that the address is a Flink REST endpoint"
+            ) from error
+
+
+def _refusal(what: str, answer: httpx.Response) -> EngineError:
+    message = f"{what} was answered with {answer.status_code}: {_reason(answer)}"
+    if answer.status_code == 404:
+        return FlinkNotFoundError(message)
+    if answer.status_code >= 500 and not _is_final(answer):
+        return FlinkUnreachableError(message)
+    return FlinkRefusedError(message)
+
+
+def _is_final(answer: httpx.Response) -> bool:
+    """Flink answers some refusals with 500: those name the reason, and asking again would not change it."""
+    return "UnsupportedOperationException" in answer.text
+
+
+def _reason(answer: httpx.Response) -> str:
+    """The last cause in Flink's list of errors, on one line."""
+    try:
+        errors = answer.json()["errors"]
+    except (ValueError, KeyError, TypeError):
+        return _shown(answer.text)
+    return _root_cause("\n".join(str(error) for error in errors))
+
+
+def _root_cause(stack_trace: str) -> str:
+    """The innermost cause of a Java stack trace.
+
+    >>> _root_cause("java.lang.Exception: outer\\n\\tat a.b(C.java:1)\\nCaused by: x.IOException: disk full\\n\\tat")
+    'x.IOException: disk full'
+    """
+    lines = [line.strip() for line in stack_trace.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    if causes:
+        return _shown(causes[-1])
+    said = [line for line in lines if not line.startswith(("at ", "...", "End of exception"))]
+    return _shown(said[0] if said else "no reason given")
+
+
+def _shown(value: object) -> str:
+    text = " ".join(str(value).split()) or "nothing"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

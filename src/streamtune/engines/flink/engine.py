@@ -1,0 +1,274 @@
+"""``FlinkEngine``: jobs on a real Flink, behind the same interface as the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import Field
+
+from streamtune.clock import Clock, SystemClock
+from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow.operator import Frozen
+from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
+from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkUnreachableError
+from streamtune.engines.flink.metrics import SEEN_SHARE, Snapshot, observation_between
+from streamtune.engines.flink.overrides import Overrides
+from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
+from streamtune.engines.flink.polling import Poller, state_of
+from streamtune.engines.flink.rescaling import Program, RescaleFailedError, Rescaler, RescaleSettings
+from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
+from streamtune.engines.flink.workload.program import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
+from streamtune.engines.flink.workload.submission import Submitter
+from streamtune.errors import EngineError
+
+
+class FlinkSettings(Frozen):
+    """How patient the engine is."""
+
+    poll_s: float = Field(default=1.0, gt=0, description="seconds between two looks at a job that is changing")
+    start_timeout_s: float = Field(default=60.0, gt=0, description="how long a job may take until it runs")
+    fetch_patience_s: float = Field(
+        default=25.0, gt=0, description="how long to wait for the JobManager to fetch new metrics (10 s by default)"
+    )
+    rescale: RescaleSettings = Field(default_factory=RescaleSettings)
+
+
+@dataclass
+class _Attached:
+    """One deployment: the Flink job it is now, and what is known about it."""
+
+    job_id: str
+    imported: ImportedJob
+    program: Program | None
+    rates_file: Path | None
+    known_rates: dict[str, float] = field(default_factory=dict)
+    changed_at: datetime | None = None
+
+
+class FlinkEngine(Engine):
+    """Attaches to running jobs, or submits specs through ``submitter`` as emulated jobs.
+
+    ``program`` says how an attached job can be submitted again, for clusters that cannot rescale live.
+    """
+
+    def __init__(
+        self,
+        client: FlinkClient,
+        *,
+        submitter: Submitter | None = None,
+        program: Program | None = None,
+        overrides: Overrides | None = None,
+        settings: FlinkSettings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.client = client
+        self._submitter = submitter
+        self._program = program
+        self._overrides = overrides or Overrides()
+        self._settings = settings or FlinkSettings()
+        self._clock = clock or SystemClock()
+        self._poller = Poller(client, self._clock)
+        self._rescaler = Rescaler(client, self._clock, self._settings.rescale)
+        self._attached: dict[str, _Attached] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            name="flink",
+            reports_backpressure=True,
+            live_rescale=self._rescaler.is_live_cluster,
+            drives_sources=self._submitter is not None or any(one.rates_file for one in self._attached.values()),
+        )
+
+    # Attach and deploy
+
+    def find_job(self, job_id: str | None = None) -> JobSummary:
+        """The running job of that id or name; without one, the only job that runs."""
+        running = [job for job in self.client.jobs() if job.state == RUNNING]
+        wanted = [job for job in running if job_id is None or job_id in (job.id, job.name)]
+        if len(wanted) == 1:
+            return wanted[0]
+        names = ", ".join(f"{job.id} ({job.name})" for job in running) or "none"
+        if job_id is None:
+            raise EngineError(f"say which job with --job: running are {names}")
+        problem = "no running job" if not wanted else f"{len(wanted)} running jobs are called"
+        raise EngineError(f"{problem} '{job_id}': running are {names}")
+
+    def attach(self, job_id: str | None = None) -> Deployment:
+        """Take a running job as it is; nothing about it is changed."""
+        found = self.find_job(job_id)
+        details = self.client.job(found.id)
+        return self._take(details, self._program, changed_at=None)
+
+    def deploy(self, job: Job, plan: ParallelismPlan) -> Deployment:
+        if self._submitter is None:
+            raise EngineError(
+                f"job '{job.name}' cannot be started: the engine was given no specs to emulate; attach to a running job"
+            )
+        job.check_plan(plan)
+        free = self.client.overview().slots_available
+        if max(plan.values()) > free:
+            raise EngineError(
+                f"job '{job.name}' needs {max(plan.values())} slots, {free} are free: stop other jobs, or start more "
+                "TaskManagers"
+            )
+        program, rates_file = self._submitter.program(job)
+        self._submitter.offer(rates_file, job.source_rates)
+        job_id = self._rescaler.submit(program, plan, vertex_of={})
+        deadline_s = self._settings.start_timeout_s
+        details = self._rescaler.wait_until_running(job_id, deadline_s, lambda: f"job '{job.name}' did not start")
+        deployment = self._take(details, program, changed_at=self._clock.now())
+        if deployment.plan != plan:
+            raise EngineError(f"job '{job.name}' was started with {dict(plan)}, but runs with {dict(deployment.plan)}")
+        attached = self._attached[deployment.id]
+        attached.imported = replace(attached.imported, job=job)
+        return replace(deployment, job=job)
+
+    def _take(self, details: JobDetails, program: Program | None, changed_at: datetime | None) -> Deployment:
+        parameters = self.client.user_parameters(details.id)
+        rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
+        rates = read_rates(rates_file) if rates_file else None
+        overview = self.client.overview()
+        imported = import_job(
+            details,
+            overrides=self._overrides,
+            published=parameters.get(JOB_PARAMETER),
+            rates=rates,
+            slots=overview.slots_available + slots_needed(details, {}),
+        )
+        said = {key: one.rate for key, one in self._overrides.operators.items() if one.rate is not None}
+        self._attached[details.id] = _Attached(
+            details.id, imported, program, rates_file if rates is not None else None, said, changed_at
+        )
+        return Deployment(details.id, imported.job, imported.plan)
+
+    # Observe
+
+    def observe(self, deployment: Deployment, window: MeasurementWindow) -> Observation | NotReady:
+        attached = self._find(deployment)
+        try:
+            details = self._running_details(attached)
+            if isinstance(details, NotReady):
+                return details
+            self._wait_until_settled(attached, details, window.settle_s)
+            first = self._fresh_snapshot(attached)
+            if isinstance(first, NotReady):
+                return first
+            if first.degrees != dict(deployment.plan):
+                return NotReady(f"the job runs with {first.degrees}, not with the plan {dict(deployment.plan)}")
+            self._clock.sleep(window.length_s)
+            last = self._later_snapshot(attached, first, window.length_s)
+            if isinstance(last, NotReady):
+                return last
+        except FlinkUnreachableError as error:
+            return NotReady(str(error))
+        return observation_between(first, last, deployment.job, self._offered(attached))
+
+    def _running_details(self, attached: _Attached) -> JobDetails | NotReady:
+        """The job's details, ``NotReady`` while it starts or restarts, an error once it has ended."""
+        try:
+            details = self.client.job(attached.job_id)
+        except FlinkNotFoundError as error:
+            raise EngineError(
+                f"job {attached.job_id} is gone: it was removed, or the JobManager was restarted without high "
+                "availability. Start it again, from its last checkpoint or savepoint, and attach anew"
+            ) from error
+        state = state_of(details)
+        if details.has_ended:
+            cause = self.client.failure(attached.job_id)
+            raise EngineError(
+                f"job {attached.job_id} is {details.state}"
+                + (f": {cause}" if cause else "")
+                + ". Mend it and start it again, then attach anew"
+            )
+        return details if state is None else NotReady(state)
+
+    def _wait_until_settled(self, attached: _Attached, details: JobDetails, settle_s: float) -> None:
+        started_s = min((details.now_ms - vertex.start_ms) / 1000 for vertex in details.vertices)
+        elapsed_s = started_s if details.now_ms > 0 else settle_s
+        if attached.changed_at is not None:
+            elapsed_s = (self._clock.now() - attached.changed_at).total_seconds()
+        self._clock.sleep(max(0.0, settle_s - elapsed_s))
+
+    def _fresh_snapshot(self, attached: _Attached) -> Snapshot | NotReady:
+        """A snapshot that the JobManager fetched just now: asking makes it fetch, the next answer has the result."""
+        earlier = self._poller.totals(attached.job_id)
+        waited_s = 0.0
+        while waited_s < self._settings.fetch_patience_s:
+            self._clock.sleep(self._settings.poll_s)
+            waited_s += self._settings.poll_s
+            if self._poller.totals(attached.job_id) != earlier:
+                return self._poller.snapshot(attached.job_id, attached.imported)
+        return NotReady(f"no new metrics for {waited_s:.0f} s: the JobManager cannot reach the TaskManagers")
+
+    def _later_snapshot(self, attached: _Attached, first: Snapshot, length_s: float) -> Snapshot | NotReady:
+        """The first snapshot whose counters have covered the window, as far as patience goes."""
+        waited_s = 0.0
+        while True:
+            last = self._poller.snapshot(attached.job_id, attached.imported)
+            if isinstance(last, NotReady) or waited_s >= self._settings.fetch_patience_s:
+                return last
+            if self._poller.covered_s(first, last) >= max(SEEN_SHARE, 0.8) * length_s:
+                return last
+            self._clock.sleep(self._settings.poll_s)
+            waited_s += self._settings.poll_s
+
+    def _offered(self, attached: _Attached) -> dict[str, float | None]:
+        rates: dict[str, float | None] = dict(attached.known_rates)
+        if attached.rates_file is not None:
+            rates.update(read_rates(attached.rates_file) or {})
+        return rates
+
+    # Change
+
+    def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+        attached = self._find(deployment)
+        deployment.job.check_plan(plan)
+        for key in attached.imported.exclude:
+            if plan[key] != deployment.plan[key]:
+                raise EngineError(f"operator '{key}' is excluded by the overrides and keeps its parallelism")
+        changes = {key: degree for key, degree in plan.items() if degree != deployment.plan[key]}
+        if changes:
+            try:
+                attached.job_id = self._rescaler.rescale(
+                    attached.job_id, attached.imported.vertex_of, deployment.plan, plan, attached.program
+                )
+            except RescaleFailedError as error:
+                attached.job_id = error.job_id or attached.job_id
+                raise
+            finally:
+                attached.changed_at = self._clock.now()
+        return replace(deployment, plan=plan)
+
+    def set_source_rates(self, deployment: Deployment, rates: Mapping[str, float]) -> None:
+        attached = self._find(deployment)
+        if attached.rates_file is None:
+            raise EngineError("the job's sources are not ours to drive: rates come from outside")
+        deployment.job.check_rates(rates)
+        write_rates(attached.rates_file, rates)
+        attached.changed_at = self._clock.now()
+
+    def stop(self, deployment: Deployment) -> None:
+        attached = self._find(deployment)
+        self.client.cancel(attached.job_id)
+        self._rescaler.wait_until_ended(attached.job_id)
+        del self._attached[deployment.id]
+
+    def slots_in_reach(self, deployment: Deployment) -> int:
+        """How many slots the job could have: its own and those that are free."""
+        details = self.client.job(self._find(deployment).job_id)
+        return self.client.overview().slots_available + slots_needed(details, {})
+
+    def job_id(self, deployment: Deployment) -> str:
+        """The id that Flink knows the deployment by; a stop-and-restart rescale changes it."""
+        return self._find(deployment).job_id
+
+    def _find(self, deployment: Deployment) -> _Attached:
+        try:
+            return self._attached[deployment.id]
+        except KeyError:
+            known = ", ".join(self._attached) or "none"
+            raise EngineError(f"no running deployment '{deployment.id}': attached are {known}") from None

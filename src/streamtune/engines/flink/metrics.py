@@ -1,0 +1,214 @@
+"""From Flink's counters to an ``Observation``: differences between two snapshots, or ``NotReady`` with the reason.
+
+Flink's per-second metrics are averages over a minute that start at made-up values, and what REST serves is as old as
+the JobManager's last fetch. Counters have neither problem: a subtask's accumulated busy, idle and backpressured time
+add up to the time since it started, so their difference is the length of the window by the subtask's own clock,
+whenever it was fetched. Rates are differences of record counters over that length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from streamtune.dataflow import Job, Observation, OperatorMetrics
+from streamtune.dataflow.operator import SINK
+from streamtune.engines.base import NotReady
+from streamtune.engines.flink.responses import RUNNING, IoMetrics, VertexDetails
+
+# A window must be seen at least to this part by the subtasks' own clocks; less means the values are stale.
+SEEN_SHARE = 0.5
+# A source that is blocked all the time says little about what it was offered; its rate is not scaled up beyond this.
+_LEAST_FREE_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class SubtaskCounters:
+    """One subtask since it started: ``incarnation`` changes with every restart."""
+
+    incarnation: tuple[int, int]
+    records_in: float
+    records_out: float
+    busy_ms: float
+    idle_ms: float
+    backpressured_ms: float
+
+    @property
+    def clock_ms(self) -> float:
+        """Time since the start by the subtask's own account; NaN where Flink does not measure busy time."""
+        return self.busy_ms + self.idle_ms + self.backpressured_ms
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All counters of a job at one moment, by operator id."""
+
+    taken_at: datetime
+    operators: Mapping[str, tuple[SubtaskCounters, ...]]
+    lag_records: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def degrees(self) -> dict[str, int]:
+        return {key: len(subtasks) for key, subtasks in self.operators.items()}
+
+
+def counters_of(vertex: VertexDetails) -> tuple[SubtaskCounters, ...] | NotReady:
+    """The counters of a vertex, unless some subtask has none yet."""
+    found = []
+    for subtask in vertex.subtasks:
+        if subtask.status != RUNNING:
+            return NotReady(f"subtask {subtask.subtask} of '{vertex.name}' is {subtask.status}")
+        metrics = subtask.metrics
+        if not _is_reported(metrics):
+            return NotReady(f"subtask {subtask.subtask} of '{vertex.name}' has no metrics yet")
+        found.append(
+            SubtaskCounters(
+                (subtask.attempt, subtask.start_ms),
+                metrics.records_in,
+                metrics.records_out,
+                metrics.busy_ms,
+                metrics.idle_ms,
+                metrics.backpressured_ms,
+            )
+        )
+    if not found:
+        return NotReady(f"'{vertex.name}' has no subtasks")
+    return tuple(found)
+
+
+def _is_reported(metrics: IoMetrics) -> bool:
+    return (
+        metrics.records_in_complete
+        and metrics.records_out_complete
+        and math.isfinite(metrics.records_in)
+        and math.isfinite(metrics.records_out)
+        and math.isfinite(metrics.idle_ms)
+        and math.isfinite(metrics.backpressured_ms)
+        # Before the first fetch all counters are zero, which no running subtask can be.
+        and (metrics.idle_ms + metrics.backpressured_ms > 0 or metrics.busy_ms > 0 or metrics.records_in > 0)
+    )
+
+
+def observation_between(
+    first: Snapshot, last: Snapshot, job: Job, offered: Mapping[str, float | None]
+) -> Observation | NotReady:
+    """What happened between two snapshots of one deployment.
+
+    ``offered`` has the rate of every source where it is known; of the others it is estimated from what they emitted.
+    """
+    wall_s = (last.taken_at - first.taken_at).total_seconds()
+    operators: dict[str, OperatorMetrics] = {}
+    lengths_s = []
+    for operator in job.dataflow.operators:
+        before, after = first.operators.get(operator.id), last.operators.get(operator.id)
+        if before is None or after is None:
+            return NotReady(f"'{operator.id}' was not measured")
+        window = _Difference.between(operator.id, before, after, wall_s)
+        if isinstance(window, NotReady):
+            return window
+        lengths_s.append(window.length_s)
+        lag = last.lag_records.get(operator.id)
+        operators[operator.id] = window.metrics(operator.is_source, operator.type == SINK, lag)
+    rates = {}
+    for source in job.dataflow.sources:
+        known = offered.get(source.id)
+        growth_per_s = _lag_growth_per_s(source.id, first, last, wall_s)
+        rates[source.id] = known if known is not None else estimated_rate(operators[source.id], growth_per_s)
+    return Observation(
+        observed_at=last.taken_at,
+        window_s=sum(lengths_s) / len(lengths_s),
+        source_rates=rates,
+        operators=operators,
+        throughput_per_s=sum(operators[source.id].records_out_per_s for source in job.dataflow.sources),
+    )
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """One operator over one window, summed over its subtasks."""
+
+    parallelism: int
+    length_s: float
+    records_in: float
+    records_out: float
+    busy_share: float
+    idle_share: float
+    backpressured_share: float
+    busy_share_max: float
+
+    @classmethod
+    def between(
+        cls, name: str, before: tuple[SubtaskCounters, ...], after: tuple[SubtaskCounters, ...], wall_s: float
+    ) -> _Difference | NotReady:
+        if len(before) != len(after) or any(a.incarnation != b.incarnation for a, b in zip(before, after, strict=True)):
+            return NotReady(f"'{name}' was restarted or rescaled within the window", retry_after_s=1.0)
+        pairs = list(zip(before, after, strict=True))
+        records_in = sum(b.records_in - a.records_in for a, b in pairs)
+        records_out = sum(b.records_out - a.records_out for a, b in pairs)
+        if records_in < 0 or records_out < 0:
+            return NotReady(f"the counters of '{name}' went backwards", retry_after_s=1.0)
+        parts = [_shares(a, b, wall_s) for a, b in pairs]
+        length_s = sum(part[0] for part in parts) / len(parts)
+        if not length_s >= SEEN_SHARE * wall_s:
+            return NotReady(f"the metrics of '{name}' are stale: {length_s:.1f} s of {wall_s:.1f} s were reported")
+        busy, idle, blocked = (sum(part[i] for part in parts) / len(parts) for i in (1, 2, 3))
+        hottest = max((part[1] for part in parts if math.isfinite(part[1])), default=math.nan)
+        return cls(len(pairs), length_s, records_in, records_out, busy, idle, blocked, hottest)
+
+    def metrics(self, is_source: bool, is_sink: bool, lag: float | None) -> OperatorMetrics:
+        taken, emitted = self.records_in / self.length_s, self.records_out / self.length_s
+        if is_source and taken == 0:
+            taken = emitted  # sources that do not count what they read
+        return OperatorMetrics(
+            parallelism=self.parallelism,
+            records_in_per_s=taken,
+            records_out_per_s=0.0 if is_sink else emitted,
+            busy_ms_per_s=1000 * self.busy_share,
+            idle_ms_per_s=1000 * self.idle_share,
+            backpressured_ms_per_s=1000 * self.backpressured_share,
+            busy_max_ms_per_s=1000 * self.busy_share_max if math.isfinite(self.busy_share_max) else None,
+            lag_records=lag,
+        )
+
+
+def _shares(before: SubtaskCounters, after: SubtaskCounters, wall_s: float) -> tuple[float, float, float, float]:
+    """Length of the window by the subtask's clock, and the shares of busy, idle and backpressured time in it.
+
+    Flink books idle and blocked time when a pause ends, so busy time, which is the rest, can even shrink by a few
+    milliseconds; it is cut at zero. Sources of the old kind report no busy time: theirs stays unknown.
+    """
+    idle = max(0.0, after.idle_ms - before.idle_ms)
+    blocked = max(0.0, after.backpressured_ms - before.backpressured_ms)
+    busy = after.busy_ms - before.busy_ms
+    if not math.isfinite(busy):
+        length_ms = 1000 * wall_s
+        return wall_s, math.nan, min(1.0, idle / length_ms), min(1.0, blocked / length_ms)
+    busy = max(0.0, busy)
+    total = busy + idle + blocked
+    if total <= 0:
+        return 0.0, math.nan, math.nan, math.nan
+    return total / 1000, busy / total, idle / total, blocked / total
+
+
+def estimated_rate(source: OperatorMetrics, lag_growth_per_s: float | None = None) -> float:
+    """Records/s offered to a source: what it took plus what piled up; without a lag, what it would take unblocked.
+
+    >>> metrics = OperatorMetrics(parallelism=1, records_in_per_s=60, records_out_per_s=60, busy_ms_per_s=100,
+    ...                           idle_ms_per_s=500, backpressured_ms_per_s=400)
+    >>> estimated_rate(metrics), estimated_rate(metrics, lag_growth_per_s=40.0)
+    (100.0, 100.0)
+    """
+    taken = source.records_in_per_s
+    if lag_growth_per_s is not None:
+        return max(0.0, taken + lag_growth_per_s)
+    blocked = source.backpressured_share
+    return taken / max(_LEAST_FREE_SHARE, 1 - blocked) if math.isfinite(blocked) else taken
+
+
+def _lag_growth_per_s(source: str, first: Snapshot, last: Snapshot, wall_s: float) -> float | None:
+    before, after = first.lag_records.get(source), last.lag_records.get(source)
+    if before is None or after is None or wall_s <= 0:
+        return None
+    return (after - before) / wall_s

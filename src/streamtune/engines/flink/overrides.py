@@ -1,0 +1,63 @@
+"""The overrides file: what a user knows about a job that Flink does not tell.
+
+operators:
+  GlobalWindowAggregate-5:          # an id as 'streamtune flink plan' shows it, or the id of the vertex
+    type: window_aggregate
+    window: {type: sliding, length: 10s, slide: 2s}
+    aggregate: {function: count, class: long, key_class: long}
+  bids: {rate: 4000}                # records/s offered, where the source itself cannot tell
+exclude: [sink]                     # never to be touched
+max_parallelism: 64
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from streamtune.dataflow.operator import Aggregate, Frozen, Join, Operator, Window
+from streamtune.errors import EngineError
+
+
+class OperatorOverride(Frozen):
+    """Everything about an operator that can be said better than Flink says it."""
+
+    type: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_]*$")
+    window: Window | None = None
+    aggregate: Aggregate | None = None
+    join: Join | None = None
+    tuple_width_in: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    tuple_width_out: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    tuple_type: str | None = None
+    rate: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    def apply(self, operator: Operator) -> Operator:
+        said = {name: getattr(self, name) for name in self.model_fields_set if getattr(self, name) is not None}
+        return operator.model_copy(update=said)
+
+
+class Overrides(Frozen):
+    """The whole file; an empty one changes nothing."""
+
+    operators: dict[str, OperatorOverride] = Field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
+    max_parallelism: int | None = Field(default=None, ge=1)
+
+
+def load_overrides(path: Path) -> Overrides:
+    """Read an overrides file; every problem is an error that names the file and the place."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EngineError(f"{path} cannot be read: {error.strerror}. Check the path") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise EngineError(f"{path} is not valid YAML: {str(error).splitlines()[0]}") from error
+    try:
+        return Overrides.model_validate({} if data is None else data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        hint = ": check its spelling" if first["type"] == "extra_forbidden" else ""
+        raise EngineError(f"{path}: {place or 'the file'}: {first['msg']}{hint}") from error

@@ -1,0 +1,291 @@
+"""Giving a running job another plan: live where the adaptive scheduler runs it, else by a savepoint and a new start.
+
+Whatever fails, the job ends up on its last good plan wherever Flink allows it, and the error says where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from pydantic import Field
+
+from streamtune.clock import Clock
+from streamtune.dataflow import ParallelismPlan
+from streamtune.dataflow.operator import Frozen
+from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkRefusedError, FlinkUnreachableError
+from streamtune.engines.flink.plan import slots_needed
+from streamtune.engines.flink.polling import state_of
+from streamtune.engines.flink.responses import Bounds, JobDetails
+from streamtune.errors import EngineError
+
+OVERRIDES_OPTION = "pipeline.jobvertex-parallelism-overrides"
+
+
+class RescaleSettings(Frozen):
+    """How a job is rescaled."""
+
+    mode: Literal["auto", "live", "restart"] = Field(
+        default="auto", description="auto is live where Flink can, else by savepoint and restart"
+    )
+    timeout_s: float = Field(default=120.0, gt=0, description="how long a rescale may take")
+    savepoint_timeout_s: float = Field(default=300.0, gt=0, description="how long a savepoint may take")
+    savepoint_folder: str | None = Field(default=None, description="where savepoints go; None: as Flink is configured")
+    poll_s: float = Field(default=0.5, gt=0, description="seconds between two looks")
+
+
+class RescaleFailedError(EngineError):
+    """A rescale that did not work out; ``job_id`` is the job that runs now, None if none does."""
+
+    def __init__(self, message: str, job_id: str | None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+@dataclass(frozen=True)
+class Program:
+    """How a job is submitted: a jar on the cluster, and arguments that may depend on the plan."""
+
+    jar_id: str
+    entry_class: str | None = None
+    arguments: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    argument_of: Callable[[ParallelismPlan], str] | None = None
+
+    def arguments_for(self, plan: ParallelismPlan) -> list[str]:
+        return [*self.arguments, *([self.argument_of(plan)] if self.argument_of else [])]
+
+
+class Rescaler:
+    """Changes jobs and waits until the change is there."""
+
+    def __init__(self, client: FlinkClient, clock: Clock, settings: RescaleSettings) -> None:
+        self._client = client
+        self._clock = clock
+        self._settings = settings
+
+    @cached_property
+    def is_live_cluster(self) -> bool:
+        """Whether the cluster runs its jobs with the adaptive scheduler."""
+        if self._settings.mode == "restart":
+            return False
+        try:
+            return self._client.cluster_options().get("jobmanager.scheduler", "").lower() == "adaptive"
+        except FlinkRefusedError:
+            return False
+
+    def rescale(
+        self,
+        job_id: str,
+        vertex_of: Mapping[str, str],
+        current: ParallelismPlan,
+        wanted: ParallelismPlan,
+        program: Program | None,
+    ) -> str:
+        """Move a job to another plan; returns the id of the job that runs it."""
+        changed = {vertex_of[key]: wanted[key] for key in wanted if wanted[key] != current[key]}
+        self._check_slots(job_id, changed)
+        bounds = self._bounds(job_id)
+        if bounds is not None:
+            self._rescale_live(job_id, bounds, {vertex_of[key]: degree for key, degree in wanted.items()}, changed)
+            return job_id
+        if program is None:
+            raise EngineError(
+                f"job {job_id} cannot be rescaled live (that needs Flink's adaptive scheduler: jobmanager.scheduler: "
+                "adaptive), and how to start it again is not known: give its jar (--jar, --entry-class, --argument)"
+            )
+        return self._stop_and_restart(job_id, vertex_of, current, wanted, program)
+
+    def _check_slots(self, job_id: str, changed: Mapping[str, int]) -> None:
+        details = self._client.job(job_id)
+        needed, in_use = slots_needed(details, changed), slots_needed(details, {})
+        in_reach = in_use + self._client.overview().slots_available
+        if needed > max(in_reach, in_use):
+            raise EngineError(
+                f"the plan needs {needed} slots, {in_reach} are in reach ({in_use} of them its own): "
+                "start more TaskManagers, or lower --max-parallelism. Nothing was changed"
+            )
+
+    def _bounds(self, job_id: str) -> dict[str, Bounds] | None:
+        """What each vertex may have now; None where the job is not rescaled live."""
+        if self._settings.mode == "restart":
+            return None
+        try:
+            return self._client.resource_requirements(job_id)
+        except FlinkNotFoundError:
+            raise
+        except (FlinkRefusedError, FlinkUnreachableError):
+            if self._settings.mode == "live" or self.is_live_cluster:
+                raise
+            return None
+
+    # Live
+
+    def _rescale_live(
+        self, job_id: str, before: Mapping[str, Bounds], wanted: Mapping[str, int], changed: Mapping[str, int]
+    ) -> None:
+        """Raise or lower the upper bounds of the changed vertices; all others keep theirs."""
+        # The lower bound stays 1: with too few slots Flink then keeps the job running, if on fewer instances.
+        after = {key: Bounds(lower=1, upper=changed[key]) if key in changed else old for key, old in before.items()}
+        self._client.set_resource_requirements(job_id, after)
+        try:
+            self.wait_until_running(
+                job_id, self._settings.timeout_s, lambda: "the live rescale did not complete", wanted
+            )
+        except EngineError as error:
+            self._take_back(job_id, before, error)
+
+    def _take_back(self, job_id: str, before: Mapping[str, Bounds], error: EngineError) -> None:
+        try:
+            self._client.set_resource_requirements(job_id, before)
+            last = {key: bounds.upper for key, bounds in before.items()}
+            self.wait_until_running(job_id, self._settings.timeout_s, lambda: "its last plan did not come back", last)
+        except EngineError as second:
+            raise RescaleFailedError(f"{error}; taking it back failed as well: {second}", job_id) from error
+        raise RescaleFailedError(f"{error}. The job runs on its last good plan again", job_id) from error
+
+    # Stop and restart
+
+    def _stop_and_restart(
+        self,
+        job_id: str,
+        vertex_of: Mapping[str, str],
+        current: ParallelismPlan,
+        wanted: ParallelismPlan,
+        program: Program,
+    ) -> str:
+        savepoint = self._stop_with_savepoint(job_id)
+        degrees = {vertex_of[key]: degree for key, degree in wanted.items()}
+        new_id = None
+        try:
+            new_id = self.submit(program, wanted, vertex_of, savepoint)
+            self.wait_until_running(
+                new_id, self._settings.timeout_s, lambda: f"job {new_id} did not reach the plan", degrees
+            )
+            return new_id
+        except EngineError as error:
+            self._resume(new_id, program, current, vertex_of, savepoint, error)
+            raise AssertionError("unreachable") from error
+
+    def _resume(
+        self,
+        failed_id: str | None,
+        program: Program,
+        current: ParallelismPlan,
+        vertex_of: Mapping[str, str],
+        savepoint: str,
+        error: EngineError,
+    ) -> None:
+        """Bring the job back on its last plan, from the savepoint it was stopped with; always raises."""
+        degrees = {vertex_of[key]: degree for key, degree in current.items()}
+        try:
+            if failed_id is not None:
+                self._end(failed_id)
+            back_id = self.submit(program, current, vertex_of, savepoint)
+            self.wait_until_running(
+                back_id, self._settings.timeout_s, lambda: "the job did not come back on its last plan", degrees
+            )
+        except EngineError as second:
+            raise RescaleFailedError(
+                f"{error}; the job is DOWN, because its last plan could not be started either: {second}. "
+                f"Start it by hand from the savepoint {savepoint}",
+                None,
+            ) from error
+        raise RescaleFailedError(
+            f"{error}. The job runs on its last good plan again, as job {back_id}, from the savepoint {savepoint}",
+            back_id,
+        ) from error
+
+    def _stop_with_savepoint(self, job_id: str) -> str:
+        trigger = self._client.stop_with_savepoint(job_id, self._settings.savepoint_folder)
+        waited_s = 0.0
+        while waited_s < self._settings.savepoint_timeout_s:
+            savepoint = self._client.savepoint(job_id, trigger)
+            if savepoint.failure is not None:
+                raise RescaleFailedError(
+                    f"the savepoint of job {job_id} failed: {savepoint.failure}. The job was not stopped", job_id
+                )
+            if savepoint.location is not None:
+                self.wait_until_ended(job_id)
+                return savepoint.location
+            self._clock.sleep(self._settings.poll_s)
+            waited_s += self._settings.poll_s
+        raise RescaleFailedError(
+            f"the savepoint of job {job_id} did not complete within {self._settings.savepoint_timeout_s:g} s: "
+            "check its checkpoints in Flink's web page, or raise the timeout",
+            job_id,
+        )
+
+    def submit(
+        self, program: Program, plan: ParallelismPlan, vertex_of: Mapping[str, str], savepoint: str | None = None
+    ) -> str:
+        """Start a program under a plan. Vertices that are known already get their parallelism by Flink's option."""
+        configuration = dict(program.configuration)
+        if vertex_of:
+            configuration[OVERRIDES_OPTION] = ",".join(f"{vertex_of[key]}:{degree}" for key, degree in plan.items())
+        return self._client.run_jar(
+            program.jar_id,
+            entry_class=program.entry_class,
+            arguments=program.arguments_for(plan),
+            savepoint=savepoint,
+            configuration=configuration,
+        )
+
+    def _end(self, job_id: str) -> None:
+        try:
+            self._client.cancel(job_id)
+            self.wait_until_ended(job_id)
+        except FlinkRefusedError:
+            return  # it has ended by itself
+
+    # Waiting
+
+    def wait_until_running(
+        self,
+        job_id: str,
+        timeout_s: float,
+        complaint: Callable[[], str],
+        degrees: Mapping[str, int] | None = None,
+    ) -> JobDetails:
+        """Wait until all subtasks run, at the given parallelism by vertex; an error if the job ends or time is up."""
+        waited_s = 0.0
+        trouble = "no answer yet"
+        while waited_s <= timeout_s:
+            try:
+                details = self._client.job(job_id)
+                if details.has_ended:
+                    cause = self._client.failure(job_id) or "no reason given"
+                    raise EngineError(f"{complaint()}: the job is {details.state}: {cause}")
+                missing = state_of(details) or _difference(details, degrees)
+                if missing is None:
+                    return details
+                trouble = missing
+            except FlinkUnreachableError as error:
+                trouble = str(error)
+            except FlinkNotFoundError as error:  # a job that was submitted a moment ago is not listed yet
+                trouble = str(error)
+            self._clock.sleep(self._settings.poll_s)
+            waited_s += self._settings.poll_s
+        raise EngineError(f"{complaint()} within {timeout_s:g} s: {trouble}")
+
+    def wait_until_ended(self, job_id: str) -> None:
+        waited_s = 0.0
+        while waited_s <= self._settings.timeout_s:
+            try:
+                if self._client.status(job_id).has_ended:
+                    return
+            except FlinkNotFoundError:
+                return
+            self._clock.sleep(self._settings.poll_s)
+            waited_s += self._settings.poll_s
+        raise EngineError(f"job {job_id} did not end within {self._settings.timeout_s:g} s: see Flink's web page")
+
+
+def _difference(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:
+    for vertex in details.vertices:
+        wanted = (degrees or {}).get(vertex.id, vertex.parallelism)
+        if vertex.parallelism != wanted:
+            return f"'{vertex.name}' runs with parallelism {vertex.parallelism}, not {wanted}"
+    return None

@@ -1,0 +1,169 @@
+"""What Flink's REST interface answers, as types. Fields we do not use are ignored, so that newer versions still fit."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from streamtune.errors import EngineError
+
+# Flink writes NaN as a bare token, as text, or leaves the field out, depending on the version.
+Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+Answer = TypeVar("Answer", bound="Response")
+
+RUNNING, FINISHED, CANCELED, FAILED, SUSPENDED = "RUNNING", "FINISHED", "CANCELED", "FAILED", "SUSPENDED"
+ENDED = frozenset({FINISHED, CANCELED, FAILED})
+
+
+class FlinkGarbledError(EngineError):
+    """An answer that is not what Flink's documentation promises."""
+
+
+class Response(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+
+class Overview(Response):
+    taskmanagers: int
+    slots_total: int = Field(alias="slots-total")
+    slots_available: int = Field(alias="slots-available")
+    version: str = Field(default="unknown", alias="flink-version")
+
+
+class JobSummary(Response):
+    id: str = Field(alias="jid")
+    name: str
+    state: str
+    start_ms: int = Field(default=0, alias="start-time")
+
+
+class JobList(Response):
+    jobs: tuple[JobSummary, ...]
+
+
+class JobStatus(Response):
+    state: str = Field(alias="status")
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+
+class IoMetrics(Response):
+    """Counters since the subtasks started, summed over them; times are milliseconds."""
+
+    records_in: Number = Field(default=math.nan, alias="read-records")
+    records_out: Number = Field(default=math.nan, alias="write-records")
+    records_in_complete: bool = Field(default=True, alias="read-records-complete")
+    records_out_complete: bool = Field(default=True, alias="write-records-complete")
+    busy_ms: Number = Field(default=math.nan, alias="accumulated-busy-time")
+    idle_ms: Number = Field(default=math.nan, alias="accumulated-idle-time")
+    backpressured_ms: Number = Field(default=math.nan, alias="accumulated-backpressured-time")
+
+
+class Vertex(Response):
+    id: str
+    name: str
+    parallelism: int
+    max_parallelism: int = Field(default=-1, alias="maxParallelism")
+    status: str
+    start_ms: int = Field(default=-1, alias="start-time")
+    slot_sharing_group: str | None = Field(default=None, alias="slotSharingGroupId")
+    tasks: dict[str, int] = Field(default_factory=dict)
+    metrics: IoMetrics = Field(default_factory=IoMetrics)
+
+
+class PlanInput(Response):
+    id: str
+    ship_strategy: str = ""
+
+
+class PlanNode(Response):
+    id: str
+    parallelism: int
+    description: str = ""
+    inputs: tuple[PlanInput, ...] = ()
+
+
+class Plan(Response):
+    nodes: tuple[PlanNode, ...] = ()
+
+
+class JobDetails(Response):
+    """One call that holds state, plan and the counters of all vertices."""
+
+    id: str = Field(alias="jid")
+    name: str
+    state: str
+    start_ms: int = Field(default=0, alias="start-time")
+    now_ms: int = Field(default=0, alias="now")
+    timestamps: dict[str, int] = Field(default_factory=dict)
+    vertices: tuple[Vertex, ...]
+    plan: Plan = Field(default_factory=Plan)
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == RUNNING
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+
+class Subtask(Response):
+    subtask: int
+    attempt: int = 0
+    status: str
+    start_ms: int = Field(default=-1, alias="start-time")
+    metrics: IoMetrics = Field(default_factory=IoMetrics)
+
+
+class VertexDetails(Response):
+    id: str
+    name: str
+    parallelism: int
+    subtasks: tuple[Subtask, ...]
+
+
+class Metric(Response):
+    id: str
+    minimum: Number = Field(default=math.nan, alias="min")
+    maximum: Number = Field(default=math.nan, alias="max")
+    average: Number = Field(default=math.nan, alias="avg")
+    total: Number = Field(default=math.nan, alias="sum")
+
+
+class ExecutionConfig(Response):
+    user_config: dict[str, str] = Field(default_factory=dict, alias="user-config")
+
+
+class JobConfig(Response):
+    execution_config: ExecutionConfig = Field(default_factory=ExecutionConfig, alias="execution-config")
+
+
+class Savepoint(Response):
+    """How a savepoint goes: IN_PROGRESS or COMPLETED, and then a place or a reason."""
+
+    state: str
+    location: str | None = None
+    failure: str | None = None
+
+
+class Bounds(Response):
+    lower: int = Field(alias="lowerBound")
+    upper: int = Field(alias="upperBound")
+
+
+def parse(kind: type[Answer], payload: Any, what: str) -> Answer:
+    """The answer as a type, or an error that says which field is wrong."""
+    try:
+        return kind.model_validate(payload)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole answer"
+        raise FlinkGarbledError(
+            f"{what}: Flink's answer does not fit, {place}: {first['msg']}. "
+            "Check that the address is a Flink REST endpoint of version 1.18 or newer"
+        ) from error
