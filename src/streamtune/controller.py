@@ -9,11 +9,11 @@ from typing import Any, Literal
 from streamtune.audit import AuditTrail
 from streamtune.clock import Clock, SystemClock
 from streamtune.dataflow import Job, Observation, ParallelismPlan
-from streamtune.engines.base import Deployment, Engine, MeasurementWindow, NotReady
+from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.errors import TuningError
 from streamtune.tuners.base import Recommendation, Tuner
 
-StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run"]
+StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed"]
 Watcher = Callable[["Moment"], None]
 
 
@@ -100,7 +100,8 @@ class Controller:
 
     A tuning process starts when a source rate changes or backpressure appears. Recommend; if the recommendation is
     what runs, stop; else deploy and observe; stop when there is no backpressure, unless the recommendation was
-    provisional: then the tuner is asked again. The bound on reconfigurations always holds.
+    provisional: then the tuner is asked again. The bound on reconfigurations always holds. A job that crashes ends the
+    process on its last good plan, on which its engine has started it again.
     """
 
     engine: Engine
@@ -114,11 +115,15 @@ class Controller:
     def __post_init__(self) -> None:
         self.guards.check(self.tuner.job)
         self._change = 0
+        self._applied = 0
 
     def tune_over(self, deployment: Deployment, rates: Iterable[Mapping[str, float]]) -> Iterator[Outcome]:
         """One tuning process per change of the source rates, on an engine that drives its sources."""
         for offered in rates:
-            self.engine.set_source_rates(deployment, offered)
+            try:
+                self.engine.set_source_rates(deployment, offered)
+            except JobCrashedError as crash:
+                deployment = self._note(crash)
             self.audit.write("rates_changed", {"change": self._change, "rates": dict(offered)})
             outcome = self.tune(deployment)
             deployment = outcome.deployment
@@ -126,8 +131,15 @@ class Controller:
 
     def tune(self, deployment: Deployment) -> Outcome:
         """One tuning process, from the first observation to the stop rule."""
+        self._applied = 0
+        try:
+            return self._tune(deployment)
+        except JobCrashedError as crash:
+            return self._end_after(crash)
+
+    def _tune(self, deployment: Deployment) -> Outcome:
         seen = self._observe(deployment)
-        applied, backpressure_seen = 0, int(seen.has_backpressure)
+        backpressure_seen = int(seen.has_backpressure)
         reason: StopReason
         while True:
             recommendation = self.tuner.recommend(seen)
@@ -140,21 +152,43 @@ class Controller:
                 reason = "dry_run"
                 break
             deployment = self._deploy(deployment, plan)
-            applied += 1
             seen = self._observe(deployment)
             backpressure_seen += int(seen.has_backpressure)
             if not (seen.has_backpressure or recommendation.provisional):
                 reason = "no_backpressure"
                 break
-            if applied >= self.guards.max_reconfigurations:
+            if self._applied >= self.guards.max_reconfigurations:
                 reason = "bound"
                 break
-        self._write_stop(reason, applied, seen, deployment)
+        return self._end(reason, deployment, seen, backpressure_seen, plan)
+
+    def _end_after(self, crash: JobCrashedError) -> Outcome:
+        """Nothing is recommended after a crash: look at what runs now, and say so."""
+        deployment = self._note(crash)
+        seen = self._observe(deployment)
+        return self._end("crashed", deployment, seen, int(seen.has_backpressure), deployment.plan)
+
+    def _note(self, crash: JobCrashedError) -> Deployment:
+        """Write a crash down; what runs since."""
+        plan = dict(crash.deployment.plan)
+        self.audit.write("crashed", {"change": self._change, "problem": str(crash), "plan": plan})
+        return crash.deployment
+
+    def _end(
+        self,
+        reason: StopReason,
+        deployment: Deployment,
+        seen: Observation,
+        backpressure_seen: int,
+        plan: ParallelismPlan,
+    ) -> Outcome:
+        self._write_stop(reason, self._applied, seen, deployment)
         self._change += 1
-        return Outcome(dict(seen.source_rates), applied, reason, deployment, seen, backpressure_seen, plan)
+        return Outcome(dict(seen.source_rates), self._applied, reason, deployment, seen, backpressure_seen, plan)
 
     def _deploy(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
         self.audit.write("deploying", {"change": self._change, "from": dict(deployment.plan), "to": dict(plan)})
+        self._applied += 1
         deployment = self.engine.rescale(deployment, plan)
         self.audit.write("deployed", {"change": self._change, "plan": dict(plan)})
         self.watch(Moment("applied", self._change, {}, plan))

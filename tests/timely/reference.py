@@ -61,7 +61,7 @@ def _apply(
         case "window_join":
             assert operator.window is not None
             tagged = [(record, side) for side, stream in enumerate(inputs) for record in stream]
-            sides = {record: side for record, side in tagged}
+            sides = dict(tagged)
             for end, inside in _windows(operator.window, [record for record, _ in tagged]):
                 left = [record for record in inside if sides[record] == 0]
                 right = [record for record in inside if sides[record] == 1]

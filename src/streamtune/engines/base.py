@@ -52,6 +52,14 @@ class NotReady:
     retry_after_s: float = 5.0
 
 
+class JobCrashedError(EngineError):
+    """A running job crashed. The engine has started it again on its last good plan, as ``deployment`` says."""
+
+    def __init__(self, problem: str, deployment: Deployment) -> None:
+        super().__init__(problem)
+        self.deployment = deployment
+
+
 class Engine(ABC):
     """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law."""
 

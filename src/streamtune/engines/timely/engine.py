@@ -11,7 +11,7 @@ from typing import Self
 from streamtune.clock import Clock, SystemClock
 from streamtune.dataflow import Job, Observation, ParallelismPlan
 from streamtune.dataflow.spec import JobSpec
-from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
+from streamtune.engines.base import Capabilities, Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.engines.timely.latency import EpochLatencies, epoch_latencies
 from streamtune.engines.timely.metrics import ENGINE, Snapshot, observation_of
 from streamtune.engines.timely.order import Order
@@ -20,14 +20,6 @@ from streamtune.engines.timely.process import WorkerDiedError, WorkerProcess
 from streamtune.engines.timely.records import SECOND_US
 from streamtune.engines.timely.settings import TimelySettings
 from streamtune.errors import EngineError
-
-
-class JobCrashedError(EngineError):
-    """A job crashed and runs again on its last good plan, as ``deployment`` says."""
-
-    def __init__(self, problem: str, deployment: Deployment) -> None:
-        super().__init__(problem)
-        self.deployment = deployment
 
 
 @dataclass
