@@ -250,6 +250,7 @@ def _summary(seen: Observation) -> dict[str, Any]:
         "at": seen.observed_at.isoformat(),
         "rates": dict(seen.source_rates),
         "backpressured": list(seen.backpressured()),
+        "bottlenecks": list(seen.bottlenecks),
         "operators": {
             key: {
                 "parallelism": m.parallelism,

@@ -6,7 +6,7 @@ What is shared with the engine is the data itself: records, keys and the identit
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from streamtune.dataflow import Operator, Window
 from streamtune.dataflow.spec import JobSpec
@@ -15,22 +15,31 @@ from streamtune.engines.timely.records import Record, Selectivities, mix, salt, 
 FUNCTIONS: dict[str, Callable[[list[int]], int]] = {"sum": sum, "max": max, "min": min, "count": len}
 
 
-def results(spec: JobSpec, records: int, join_life_s: float, seed: int = 0) -> list[Record]:
-    """Everything that reaches the sinks, sorted."""
+def results(spec: JobSpec, records: int, join_life_s: float) -> list[Record]:
+    """Everything that reaches the sink from so many records of every source, sorted."""
+    return sorted(_streams(spec, dict.fromkeys(spec.job.source_rates, records), join_life_s)["sink"])
+
+
+def streams(spec: JobSpec, seconds: float, join_life_s: float) -> dict[str, list[Record]]:
+    """What every operator gives in so many seconds of event time."""
+    return _streams(spec, {key: round(rate * seconds) for key, rate in spec.job.source_rates.items()}, join_life_s)
+
+
+def _streams(spec: JobSpec, records: Mapping[str, int], join_life_s: float) -> dict[str, list[Record]]:
     flow = spec.job.dataflow
     selectivities = Selectivities(flow, spec.physics or {}, join_life_s)
     selectivities.follow(spec.job.source_rates)
-    streams: dict[str, list[Record]] = {}
+    found: dict[str, list[Record]] = {}
     for key in flow.order:
         operator = flow.operator(key)
-        inputs = [streams[before] for before in flow.predecessors(key)]
+        inputs = [found[before] for before in flow.predecessors(key)]
         if operator.is_source:
-            streams[key] = _source(operator, records, seed)
+            found[key] = _source(operator, records[key], seed=0)
         elif operator.type == "sink":
-            return sorted(record for stream in inputs for record in stream)
+            found[key] = [record for stream in inputs for record in stream]
         else:
-            streams[key] = _apply(operator, inputs, selectivities, join_life_s)
-    raise AssertionError("the job has no sink")
+            found[key] = _apply(operator, inputs, selectivities, join_life_s)
+    return found
 
 
 def _source(operator: Operator, records: int, seed: int) -> list[Record]:

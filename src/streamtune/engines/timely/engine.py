@@ -86,6 +86,9 @@ class TimelyEngine(Engine):
             raise EngineError(
                 f"job '{job.name}' has no physics: the Timely engine needs it to emulate a job; add it to the spec"
             )
+        missing = [key for key in job.dataflow.index if key not in spec.physics]
+        if missing:
+            raise EngineError(f"job '{job.name}' has no physics for operator '{missing[0]}': add it to the spec")
         job.check_plan(plan)
         self._deployed += 1
         deployment = Deployment(f"{job.name}-{self._deployed}", job, plan)

@@ -14,7 +14,6 @@ from streamtune.engines.timely.order import Order
 from streamtune.engines.timely.placement import Placement, worker_keys
 from streamtune.engines.timely.records import SECOND_US, Record, Selectivities, salt
 from streamtune.engines.timely.service import ServiceClock
-from streamtune.errors import EngineError
 
 # From building the dataflow to the first record: time for all workers to come up.
 _LEAD_S = 0.3
@@ -50,9 +49,6 @@ class Runtime:
     def __init__(self, order: Order) -> None:
         self.job, self.plan, self.settings = order.spec.job, order.plan, order.settings
         self.flow = self.job.dataflow
-        missing = [key for key in self.flow.index if key not in (order.spec.physics or {})]
-        if missing:
-            raise EngineError(f"job '{self.job.name}' has no physics for operator '{missing[0]}': add it to the spec")
         self._physics = order.spec.physics or {}
         self._order = order
         self.placement = Placement.of(self.flow, self.plan, self.settings.max_workers)
