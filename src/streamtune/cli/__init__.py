@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from streamtune import __version__
-from streamtune.cli import history, model, workloads
+from streamtune.cli import flink, history, model, workloads
 from streamtune.cli.cluster import cluster
+from streamtune.cli.collect import collect
 from streamtune.cli.demo import demo
 from streamtune.cli.distance import distance
 from streamtune.cli.model import pretrain
@@ -27,9 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (validate, simulate, oracle, tune, demo, distance, cluster, pretrain):
+for command in (validate, simulate, oracle, tune, demo, distance, cluster, pretrain, collect):
     app.command()(command)
-for group in (workloads, history, model):
+for group in (workloads, history, flink, model):
     app.add_typer(group.app)
 
 

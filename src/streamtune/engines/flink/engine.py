@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from pydantic import Field
 from streamtune.clock import Clock, SystemClock
 from streamtune.dataflow import Job, Observation, ParallelismPlan
 from streamtune.dataflow.operator import Frozen
+from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkUnreachableError
 from streamtune.engines.flink.metrics import SEEN_SHARE, Snapshot, observation_between
@@ -261,6 +263,15 @@ class FlinkEngine(Engine):
         """How many slots the job could have: its own and those that are free."""
         details = self.client.job(self._find(deployment).job_id)
         return self.client.overview().slots_available + slots_needed(details, {})
+
+    def excluded(self, deployment: Deployment) -> frozenset[str]:
+        """Operators that the overrides forbid to touch."""
+        return self._find(deployment).imported.exclude
+
+    def published_job(self, deployment: Deployment) -> Job:
+        """The job as its spec was submitted, with its nominal rates; the imported job where nothing was published."""
+        published = self.client.user_parameters(self._find(deployment).job_id).get(JOB_PARAMETER)
+        return parse_spec(json.loads(published)).job if published else deployment.job
 
     def job_id(self, deployment: Deployment) -> str:
         """The id that Flink knows the deployment by; a stop-and-restart rescale changes it."""

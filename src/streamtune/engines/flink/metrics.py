@@ -43,10 +43,11 @@ class SubtaskCounters:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All counters of a job at one moment, by operator id."""
+    """All counters of a job at one moment, by operator id; ``age_s`` is how long its youngest subtask has run."""
 
     taken_at: datetime
     operators: Mapping[str, tuple[SubtaskCounters, ...]]
+    age_s: float = 0.0
     lag_records: Mapping[str, float] = field(default_factory=dict)
 
     @property

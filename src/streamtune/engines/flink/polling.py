@@ -55,7 +55,10 @@ class Poller:
             if isinstance(counters, NotReady):
                 return counters
             operators[key] = counters
-        return Snapshot(taken_at, operators, self._lags(job_id, imported))
+        youngest_ms = max(vertex.start_ms for vertex in details.vertices)
+        started_ms = max((one.incarnation[1] for many in operators.values() for one in many), default=youngest_ms)
+        age_s = max(0.0, (details.now_ms - max(started_ms, youngest_ms)) / 1000)
+        return Snapshot(taken_at, operators, age_s, self._lags(job_id, imported))
 
     def _lags(self, job_id: str, imported: ImportedJob) -> dict[str, float]:
         names = self._lag_metrics.get(job_id)

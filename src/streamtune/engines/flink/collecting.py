@@ -1,0 +1,180 @@
+"""Watching all jobs of a cluster and writing down what they do, as history records for the Spark pipeline."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from streamtune.clock import Clock, SystemClock
+from streamtune.dataflow import Run
+from streamtune.dataflow.operator import Frozen
+from streamtune.engines.base import NotReady
+from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError, FlinkUnreachableError
+from streamtune.engines.flink.metrics import Snapshot, observation_between
+from streamtune.engines.flink.overrides import Overrides
+from streamtune.engines.flink.plan import ImportedJob, import_job
+from streamtune.engines.flink.polling import Poller
+from streamtune.engines.flink.responses import RUNNING, FlinkGarbledError
+from streamtune.engines.flink.workload.program import JOB_PARAMETER, RATES_PARAMETER, read_rates
+from streamtune.errors import StreamTuneError
+
+ENGINE = "flink"
+
+
+class CollectSettings(Frozen):
+    """What becomes a record."""
+
+    window_s: float = Field(default=60.0, gt=0, description="seconds that one record covers")
+    settle_s: float = Field(default=60.0, ge=0, description="how long a job must have run unchanged before")
+    poll_s: float = Field(default=5.0, gt=0, description="seconds between two looks at the cluster")
+
+
+@dataclass
+class _Watched:
+    imported: ImportedJob
+    rates_file: Path | None
+    first: Snapshot | None = None
+
+
+class Collector:
+    """Looks at every running job in turn; ``tick`` returns the runs that have become complete.
+
+    A job that restarts, is rescaled or goes away ends its window without a record; a new one begins when it has
+    settled. A JobManager that does not answer is waited for.
+    """
+
+    def __init__(
+        self,
+        client: FlinkClient,
+        settings: CollectSettings | None = None,
+        *,
+        overrides: Overrides | None = None,
+        clock: Clock | None = None,
+        tell: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self._client = client
+        self._settings = settings or CollectSettings()
+        self._overrides = overrides or Overrides()
+        self._clock = clock or SystemClock()
+        self._poller = Poller(client, self._clock)
+        self._watched: dict[str, _Watched] = {}
+        self._tell = tell
+        self._is_away = False
+
+    def tick(self) -> list[Run]:
+        try:
+            running = {job.id: job.name for job in self._client.jobs() if job.state == RUNNING}
+        except (FlinkUnreachableError, FlinkGarbledError) as error:
+            if not self._is_away:
+                self._tell(f"{error}; waiting for it")
+            self._is_away = True
+            return []
+        if self._is_away:
+            self._tell(f"{self._client.url} answers again")
+        self._is_away = False
+        for job_id in [job_id for job_id in self._watched if job_id not in running]:
+            self._tell(f"job {job_id} ({self._watched.pop(job_id).imported.job.name}) does not run any more")
+        runs = []
+        for job_id in running:
+            try:
+                run = self._look_at(job_id)
+            except StreamTuneError as error:  # one broken job must not end the watch over the others
+                self._tell(f"job {job_id} ({running[job_id]}): {error}")
+                continue
+            if run is not None:
+                runs.append(run)
+        return runs
+
+    def _look_at(self, job_id: str) -> Run | None:
+        watched = self._watched.get(job_id) or self._begin(job_id)
+        seen = self._poller.snapshot(job_id, watched.imported)
+        if isinstance(seen, NotReady):
+            watched.first = None
+            return None
+        if watched.first is None:
+            watched.first = seen if seen.age_s >= self._settings.settle_s else None
+            return None
+        if (seen.taken_at - watched.first.taken_at).total_seconds() < self._settings.window_s:
+            return None
+        offered: dict[str, float | None] = {}
+        if watched.rates_file is not None:
+            offered.update(read_rates(watched.rates_file) or {})
+        observation = observation_between(watched.first, seen, watched.imported.job, offered)
+        watched.first = seen if seen.age_s >= self._settings.settle_s else None
+        if isinstance(observation, NotReady):
+            self._tell(f"job {job_id}: {observation.reason}; its window begins anew")
+            return None
+        run_id = f"flink-{job_id}-{round(observation.observed_at.timestamp() * 1000)}"
+        return Run.of(run_id, watched.imported.job, ENGINE, observation)
+
+    def _begin(self, job_id: str) -> _Watched:
+        details = self._client.job(job_id)
+        try:
+            parameters = self._client.user_parameters(job_id)
+        except FlinkRefusedError:
+            parameters = {}
+        names = {vertex.id for vertex in details.vertices}
+        own = {key: one for key, one in self._overrides.operators.items() if key in names}
+        imported = import_job(details, overrides=Overrides(operators=own), published=parameters.get(JOB_PARAMETER))
+        rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
+        self._watched[job_id] = _Watched(imported, rates_file)
+        self._tell(f"watching job {job_id} ({imported.job.name})")
+        return self._watched[job_id]
+
+
+class RunFiles:
+    """Writes each batch of runs as one new file, whole from its first moment: what is there can be ingested."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StreamTuneError(f"{folder} cannot be made: {error.strerror}. Choose another --out folder") from error
+
+    def write(self, runs: list[Run]) -> Path | None:
+        if not runs:
+            return None
+        lines = "".join(f"{json.dumps(_without_nan(run.to_record()), allow_nan=False)}\n" for run in runs)
+        name = f"runs-{min(run.observed_at for run in runs).strftime('%Y%m%dT%H%M%S%f')}.jsonl"
+        scratch = self._folder / f".{name}.new"
+        scratch.write_text(lines, encoding="utf-8")
+        return scratch.replace(self._folder / name)
+
+
+def _without_nan(value: Any) -> Any:
+    """What was not measured is null in a record: JSON has no NaN."""
+    if isinstance(value, dict):
+        return {key: _without_nan(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def collect(
+    collector: Collector,
+    files: RunFiles,
+    settings: CollectSettings,
+    *,
+    clock: Clock | None = None,
+    duration_s: float | None = None,
+    limit: int | None = None,
+) -> int:
+    """Tick until time is up or there are enough records; returns how many were written."""
+    clock = clock or SystemClock()
+    started = clock.now()
+    written = 0
+    while True:
+        runs = collector.tick()
+        files.write(runs)
+        written += len(runs)
+        elapsed_s = (clock.now() - started).total_seconds()
+        if (duration_s is not None and elapsed_s >= duration_s) or (limit is not None and written >= limit):
+            return written
+        clock.sleep(settings.poll_s)
