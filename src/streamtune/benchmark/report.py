@@ -26,6 +26,7 @@ STOP_REASONS: Mapping[StopReason, str] = {
     "unchanged": "plan unchanged",
     "bound": "bound reached",
     "dry_run": "dry run",
+    "crashed": "job crashed",
 }
 # A longer table of changes is folded; so are the dataflows of all tuners after the first two.
 LONGEST_OPEN_TABLE = 20

@@ -92,7 +92,7 @@ def tune_on_simulator(
     settings, guards = settings or SimulatorSettings(), guards or Guards()
     engine = Simulator.of(spec, settings=settings, seed=seed)
     tuner = make_tuner(spec.job)
-    recorder = _Recorder(watch)
+    recorder = Recorder(watch)
     controller = Controller(
         engine, tuner, guards, window or MeasurementWindow(), audit or AuditTrail(None), watch=recorder.take
     )
@@ -112,7 +112,7 @@ def tune_on_simulator(
     )
 
 
-class _Recorder:
+class Recorder:
     """Keeps the steps while passing every moment on."""
 
     def __init__(self, watch: Callable[[Moment], None]) -> None:
