@@ -56,6 +56,18 @@ PLAN_SCHEMA = pa.schema(
         *(pa.field(name, pa.list_(pa.int64())) for name in (*_EDGES, *_PLACEMENTS)),
     ]
 )
+# A plan with what was measured of it, and where it comes from.
+LABELLED_SCHEMA = pa.schema(
+    [
+        pa.field("query", pa.string()),
+        pa.field("structure", pa.string()),
+        pa.field("enumeration", pa.string()),
+        pa.field("ranges", pa.string()),
+        pa.field("latency_ms", pa.float64()),
+        pa.field("throughput_per_s", pa.float64()),
+        *PLAN_SCHEMA,
+    ]
+)
 
 
 @dataclass(frozen=True)

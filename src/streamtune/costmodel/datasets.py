@@ -11,24 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from streamtune.costmodel.columns import PLAN_SCHEMA, PlanColumns
+from streamtune.costmodel.columns import PlanColumns
 from streamtune.costmodel.model import LabelledPlans
 from streamtune.costmodel.training import Labels
 from streamtune.errors import StreamTuneError
 
 Part = Literal["train", "validation", "test"]
 
-LABELLED_SCHEMA = pa.schema(
-    [
-        pa.field("query", pa.string()),
-        pa.field("structure", pa.string()),
-        pa.field("enumeration", pa.string()),
-        pa.field("ranges", pa.string()),
-        pa.field("latency_ms", pa.float64()),
-        pa.field("throughput_per_s", pa.float64()),
-        *PLAN_SCHEMA,
-    ]
-)
 _BUCKETS = 1000
 
 

@@ -32,18 +32,28 @@ def group_of(kind: str) -> int:
 
 
 @dataclass(frozen=True)
-class PlanBatch:
-    """Some plans as tensors. Operators are sorted by level, their depth in the dataflow, and edges by their target.
+class Level:
+    """The operators of one depth in the dataflow, from ``first`` to ``end`` in a batch that is sorted by depth."""
 
-    ``level_starts[k]`` is the first operator of level k, ``edge_starts[k]`` the first edge into it. ``origin`` has the
-    position of each operator before sorting.
-    """
+    first: int
+    end: int
+    source: torch.Tensor  # of the edges into this level: position in the batch
+    target: torch.Tensor  # of the same edges: position in this level
+    reader: torch.Tensor  # of the edges out of this level: position behind it
+    reader_of: torch.Tensor  # position in this level of each operator, then of the source of each edge out of it
+
+    @property
+    def size(self) -> int:
+        return self.end - self.first
+
+
+@dataclass(frozen=True)
+class PlanBatch:
+    """Some plans as tensors; operators are sorted by level."""
 
     operators: torch.Tensor  # N × F
-    groups: torch.Tensor  # N
     rates: torch.Tensor  # N: records/s of a source, 0 elsewhere
     hosts: torch.Tensor  # H × F
-    edges: torch.Tensor  # 2 × E
     placed_operator: torch.Tensor  # L
     placed_host: torch.Tensor  # L
     share: torch.Tensor  # L: of the operator's instances that are on the host
@@ -51,10 +61,10 @@ class PlanBatch:
     plan_of_operator: torch.Tensor  # N
     plan_of_host: torch.Tensor  # H
     is_last: torch.Tensor  # N: nobody reads it
-    level_starts: tuple[int, ...]
-    edge_starts: tuple[int, ...]
+    by_group: tuple[torch.Tensor, ...]  # positions of the operators of each group
+    group_order: torch.Tensor  # N: from the order of ``by_group`` back to that of the batch
+    levels: tuple[Level, ...]
     plans: int
-    origin: Ints  # N
 
 
 @dataclass(frozen=True)
@@ -132,22 +142,17 @@ class PlanGraphs:
         origin = np.argsort(chosen.levels, kind="stable")
         place = np.empty_like(origin)
         place[origin] = np.arange(len(origin))
-        levels = chosen.levels[origin]
         edges = place[chosen.edges]
-        edges = edges[:, np.argsort(edges[1], kind="stable")]
-        deepest = int(levels[-1]) if len(levels) else 0
-        level_starts = np.searchsorted(levels, np.arange(deepest + 2))
-        edge_starts = np.searchsorted(edges[1], level_starts)
         operator, host, instances = chosen.placements
         is_last = np.ones(len(origin), dtype=np.bool_)
         is_last[edges[0]] = False
         plan_of = np.repeat(np.arange(chosen.plans), np.diff(chosen.starts))[origin]
+        groups = chosen.groups[origin]
+        by_group = [np.flatnonzero(groups == group) for group in range(len(GROUPS))]
         return PlanBatch(
             operators=torch.from_numpy(chosen.operators[origin]),
-            groups=torch.from_numpy(chosen.groups[origin]),
             rates=torch.from_numpy(chosen.rates[origin]),
             hosts=torch.from_numpy(chosen.hosts),
-            edges=torch.from_numpy(np.ascontiguousarray(edges)),
             placed_operator=torch.from_numpy(place[operator]),
             placed_host=torch.from_numpy(host.copy()),
             share=torch.from_numpy((instances / chosen.degrees[operator]).astype(np.float32)),
@@ -155,11 +160,36 @@ class PlanGraphs:
             plan_of_operator=torch.from_numpy(plan_of),
             plan_of_host=torch.from_numpy(np.repeat(np.arange(chosen.plans), np.diff(chosen.host_starts))),
             is_last=torch.from_numpy(is_last),
-            level_starts=tuple(level_starts.tolist()),
-            edge_starts=tuple(edge_starts.tolist()),
+            by_group=tuple(torch.from_numpy(index) for index in by_group),
+            group_order=torch.from_numpy(np.argsort(np.concatenate(by_group), kind="stable")),
+            levels=_batch_levels(chosen.levels[origin], edges),
             plans=chosen.plans,
-            origin=origin,
         )
+
+
+def _batch_levels(levels: Ints, edges: Ints) -> tuple[Level, ...]:
+    """The levels of operators that are sorted by level."""
+    deepest = int(levels[-1]) if len(levels) else -1
+    starts = np.searchsorted(levels, np.arange(deepest + 2))
+    into = edges[:, np.argsort(edges[1], kind="stable")]
+    out_of = edges[:, np.argsort(edges[0], kind="stable")]
+    into_starts, out_starts = np.searchsorted(into[1], starts), np.searchsorted(out_of[0], starts)
+    found = []
+    for depth in range(deepest + 1):
+        first, end = int(starts[depth]), int(starts[depth + 1])
+        entering = into[:, into_starts[depth] : into_starts[depth + 1]]
+        leaving = out_of[:, out_starts[depth] : out_starts[depth + 1]]
+        found.append(
+            Level(
+                first=first,
+                end=end,
+                source=torch.from_numpy(entering[0].copy()),
+                target=torch.from_numpy(entering[1] - first),
+                reader=torch.from_numpy(leaving[1] - end),
+                reader_of=torch.from_numpy(np.concatenate([np.arange(end - first), leaving[0] - first])),
+            )
+        )
+    return tuple(found)
 
 
 def _starts(counts: Ints) -> Ints:

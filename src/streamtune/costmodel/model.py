@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,10 @@ class CostModel:
             progress(f"network {member + 1} of {len(self.networks)}: validation loss {trained.validation_loss:.4f}")
         return replace(self, networks=tuple(networks), notes={**self.notes, "fine_tuned_on": graphs.plans})
 
+    @cached_property
+    def _stacked(self) -> CostNetwork:
+        return CostNetwork.stacked(self.networks)
+
     def predict(self, columns: PlanColumns) -> Predictions:
         """All plans of ``columns``; geometric mean and spread over the ensemble."""
         return self.predict_graphs(self.encoder.transform(columns))
@@ -150,9 +155,9 @@ class CostModel:
         for first in range(0, graphs.plans, _CHUNK):
             whole = graphs.plans <= _CHUNK
             batch = graphs.batch() if whole else graphs.batch(np.arange(first, min(first + _CHUNK, graphs.plans)))
-            parts.append(torch.stack([torch.stack(network(batch)) for network in self.networks]).double().numpy())
-        logs = np.concatenate(parts, axis=2) if parts else np.zeros((len(self.networks), 2, 0))
-        mean, spread = np.exp(logs.mean(axis=0)), np.exp(logs.std(axis=0))
+            parts.append(torch.stack(self._stacked(batch)).double().numpy())
+        logs = np.concatenate(parts, axis=2) if parts else np.zeros((2, len(self.networks), 0))
+        mean, spread = np.exp(logs.mean(axis=1)), np.exp(logs.std(axis=1))
         return Predictions(1000 * mean[0], mean[1], spread[0], spread[1])
 
     def score(self, plans: LabelledPlans) -> dict[str, dict[str, float]]:
@@ -189,7 +194,7 @@ class CostModel:
             settings = CostModelSettings.model_validate(manifest["settings"])
             encoder = PlanEncoder.from_json(files["features.json"].decode())
             networks = tuple(
-                _network(encoder, settings.training.network, files[f"network-{member}.safetensors"])
+                load_network(encoder, settings.training.network, files[f"network-{member}.safetensors"])
                 for member in range(settings.members)
             )
             optisample = OptiSample(manifest["scaling"], manifest["selectivity"])
@@ -198,7 +203,8 @@ class CostModel:
         return cls(encoder, networks, settings, optisample, manifest.get("notes", {}))
 
 
-def _network(encoder: PlanEncoder, settings: CostNetworkSettings, weights: bytes) -> CostNetwork:
+def load_network(encoder: PlanEncoder, settings: CostNetworkSettings, weights: bytes) -> CostNetwork:
+    """A network from its safetensors."""
     network = CostNetwork(encoder.width, encoder.host_width, settings)
     network.load_state_dict(load_tensors(weights))
     return network.eval()

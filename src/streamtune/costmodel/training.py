@@ -170,7 +170,7 @@ def _loss(network: CostNetwork, batch: PlanBatch, truth: torch.Tensor, kind: Los
 
 def _error(predicted: tuple[torch.Tensor, torch.Tensor], truth: torch.Tensor, kind: Loss) -> torch.Tensor:
     """Mean over both targets. In logarithms the q-error of a prediction is exp |Δ|."""
-    apart = torch.stack(predicted, dim=1) - truth
+    apart = torch.stack(predicted, dim=2) - truth
     if kind == "q_error":
         # Beyond e^6 the exponential would drown every other plan of the batch.
         return apart.abs().clamp(max=6.0).exp().mean()

@@ -1,0 +1,166 @@
+"""Labelled plans for cost models on Spark: generated ones, those of a history, and training with a task per network."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from streamtune.costmodel.columns import LABELLED_SCHEMA, PLAN_SCHEMA, PlanColumns
+from streamtune.costmodel.optisample import OptiSample
+from streamtune.dataflow import Job, ParallelismPlan, Run
+from streamtune.dataflow.hosts import Cluster, Host
+from streamtune.features.demand import seen_selectivity
+from streamtune.history.errors import HistoryError
+from streamtune.history.tables import History, Table, TableSettings
+from streamtune.history.zerotune_runs import PlanDataSettings, calibrated_optisample, labelled_plan
+
+PLANS = "plans"
+# What a run's engine does not tell about its hosts: one large machine, the same for all.
+UNKNOWN_HOSTS = Cluster((Host(kind="unknown", cores=1024),))
+_ROWS_PER_BATCH = 256
+
+
+def plans_table(history: History) -> Table:
+    """The labelled plans of a history."""
+    return History(history.spark, history.location, TableSettings(format=history.settings.format)).table(PLANS)
+
+
+def generate_plans(history: History, settings: PlanDataSettings, partitions: int | None = None) -> int:
+    """Draw, run and store plans; a set that is there already is left alone. How many rows there are of it."""
+    settings.check()
+    part = "generated-" + hashlib.sha256(settings.model_dump_json().encode()).hexdigest()[:16]
+    parallel = partitions or history.spark.sparkContext.defaultParallelism * 4
+    task = partial(_label_batches, settings=settings, optisample=calibrated_optisample(settings.seed))
+    numbers = history.spark.range(0, settings.plans, 1, parallel)
+    table = plans_table(history)
+    table.append(numbers.mapInArrow(task, from_arrow_schema(LABELLED_SCHEMA)), part)
+    return table.rows(part)
+
+
+def _label_batches(
+    batches: Iterator[pa.RecordBatch], settings: PlanDataSettings, optisample: OptiSample
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        numbers = batch.column("id").to_pylist()
+        for first in range(0, len(numbers), _ROWS_PER_BATCH):
+            rows = [labelled_plan(number, settings, optisample) for number in numbers[first : first + _ROWS_PER_BATCH]]
+            yield pa.RecordBatch.from_pylist(rows, schema=LABELLED_SCHEMA)
+
+
+def plans_of_history(history: History, engine: str, hosts: Cluster = UNKNOWN_HOSTS) -> int:
+    """Turn the runs of an engine that have latency and throughput into labelled plans; how many there are.
+
+    The job is the query: all runs of a job stay on one side of a split.
+    """
+    runs = history.runs.read().where(sql.col("engine") == engine)
+    known = runs.where((sql.col("latency_ms") > 0) & (sql.col("throughput_per_s") > 0))
+    task = partial(_describe_batches, hosts=hosts)
+    rows = known.select(*Run.model_fields).mapInArrow(task, from_arrow_schema(LABELLED_SCHEMA))
+    table = plans_table(history)
+    table.replace(rows, f"runs-{engine}")
+    count = table.rows()
+    if not count:
+        raise HistoryError(f"no run of engine '{engine}' has both latency and throughput: nothing to learn from")
+    return count
+
+
+def _describe_batches(batches: Iterator[pa.RecordBatch], hosts: Cluster) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
+            rows = [_describe(_run_of(row), hosts) for row in batch.slice(first, _ROWS_PER_BATCH).to_pylist()]
+            yield pa.RecordBatch.from_pylist(rows, schema=LABELLED_SCHEMA)
+
+
+def _run_of(row: dict[str, Any]) -> Run:
+    return Run.model_validate({**row, "source_rates": dict(row["source_rates"])})
+
+
+def _describe(run: Run, hosts: Cluster) -> dict[str, Any]:
+    job = Job(run.job, run.dataflow, max(operator.parallelism for operator in run.operators))
+    plan = ParallelismPlan({operator.id: operator.parallelism for operator in run.operators})
+    ratios = seen_selectivity(
+        [operator.records_in_per_s or 0.0 for operator in run.operators],
+        [operator.records_out_per_s or 0.0 for operator in run.operators],
+    )
+    columns = PlanColumns.of_plans(
+        job,
+        [plan[key] for key in job.dataflow.index],
+        hosts,
+        rates=run.source_rates,
+        selectivities=dict(zip(job.dataflow.index, ratios.tolist(), strict=True)),
+    )
+    return {
+        "query": run.job,
+        "structure": run.job,
+        "enumeration": "history",
+        "ranges": "history",
+        "latency_ms": run.latency_ms,
+        "throughput_per_s": run.throughput_per_s,
+        **columns.to_record(),
+    }
+
+
+def train_on_spark(
+    history: History,
+    out: Path,
+    *,
+    settings_json: str,
+    enumeration: str | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda _message: None,
+) -> dict[str, Any]:
+    """Train a cost model on the stored plans, one Spark task per network, side by side; what the model says of itself.
+
+    ``settings_json`` is a ``CostModelSettings``: this module stays free of torch, which only the tasks load.
+    """
+    from streamtune.costmodel.assembly import assembled, members_of
+
+    rows = plans_table(history).read().where(sql.col("ranges").isin("seen", "history"))
+    if enumeration is not None:
+        rows = rows.where(sql.col("enumeration") == enumeration)
+    tasks = members_of(settings_json)
+    in_session = inheritable_thread_target(history.spark)
+    with ThreadPoolExecutor(max_workers=len(tasks)) as pool:
+        parts = list(pool.map(in_session(partial(_train_in_one_task, rows)), tasks))
+    for number, (_, message) in enumerate(parts, start=1):
+        progress(f"network {number} of {len(parts)}: {message}")
+    model = assembled(settings_json, [folder for folder, _ in parts], calibrated_optisample(seed))
+    model.save(out)
+    return dict(model.notes)
+
+
+def _train_in_one_task(rows: DataFrame, settings_json: str) -> tuple[bytes, str]:
+    task = partial(_fit, settings_json=settings_json)
+    columns = ["query", "enumeration", "latency_ms", "throughput_per_s", *PLAN_SCHEMA.names]
+    result = rows.select(*columns).coalesce(1).mapInArrow(task, "model binary, message string, error string").first()
+    if result is None:
+        raise HistoryError("there are no plans to learn from: run 'streamtune costmodel generate' first")
+    if result.error is not None:
+        raise HistoryError(result.error)
+    return bytes(result.model), str(result.message)
+
+
+def _fit(batches: Iterator[pa.RecordBatch], settings_json: str) -> Iterator[pa.RecordBatch]:
+    """Runs in a Spark task: trains one network on the training part, and gives it back as one row."""
+    from streamtune.costmodel.assembly import trained_member
+    from streamtune.errors import StreamTuneError
+
+    table = pa.Table.from_batches(list(batches))
+    try:
+        model, message = trained_member(table, settings_json)
+        row: tuple[bytes | None, str | None, str | None] = (model, message, None)
+    except StreamTuneError as error:
+        row = (None, None, str(error))
+    kinds = (pa.binary(), pa.string(), pa.string())
+    arrays = [pa.array([value], type=kind) for value, kind in zip(row, kinds, strict=True)]
+    yield pa.RecordBatch.from_arrays(arrays, names=["model", "message", "error"])
