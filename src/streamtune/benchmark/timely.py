@@ -30,7 +30,7 @@ def tune_on_timely(
     watch: Callable[[Moment], None] = lambda _moment: None,
     afterwards: Callable[[TimelyEngine, Deployment], None] = lambda _engine, _deployment: None,
 ) -> TuningStory:
-    """Run a tuner over a sequence of source rates; ``afterwards`` gets the job on its final plan before it is stopped."""
+    """Run a tuner over a sequence of source rates; ``afterwards`` gets the job on its final plan, still running."""
     settings = (settings or TimelySettings()).model_copy(update={"seed": seed})
     tuner = make_tuner(spec.job)
     recorder = Recorder(watch)

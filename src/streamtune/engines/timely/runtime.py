@@ -124,7 +124,14 @@ class Runtime:
 
     def _clock(self, key: str, index: int) -> ServiceClock:
         seed = salt(self.settings.seed, "service", key, index)
-        return ServiceClock(self._physics[key], self.plan[key], self.settings.quantum_ms / 1000, seed)
+        worker = self.placement.instances[key][index]
+        return ServiceClock(
+            self._physics[key],
+            self.plan[key],
+            self.settings.quantum_ms / 1000,
+            seed,
+            is_alone=worker not in self.placement.shared,
+        )
 
     def _feed(self, key: str, index: int) -> Feed:
         return Feed(

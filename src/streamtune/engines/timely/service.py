@@ -9,25 +9,32 @@ from streamtune.dataflow.physics import OperatorPhysics
 
 # Shorter sleeps cost more than they give; what is owed is carried over until it is worth one.
 _SHORTEST_SLEEP_S = 0.001
-# Between two turns a worker sees to its channels. That is overhead of the emulation, not of the operator emulated, so
-# a small gap in front of waiting records counts as service. A longer one belongs to others on the same worker.
-_LARGEST_GAP_S = 0.003
-_LARGEST_CREDIT_S = 0.005
+# Between two turns a worker sees to its channels and waits for a processor. On a worker of its own, that is overhead of
+# the emulation, not of the operator emulated, so time that passes in front of waiting records counts as service. On a
+# shared worker others had their turns in it, and only a small gap counts.
+_LARGEST_GAP_S = 0.2
+_LARGEST_SHARED_GAP_S = 0.003
+# What a sleep took too long is credited to the records that wait, or forgotten if there are none.
+_LARGEST_CREDIT_S = 0.2
+_LARGEST_IDLE_CREDIT_S = 0.005
 
 
 class ServiceClock:
     """What one instance owes in service time, and how much of it was delivered.
 
     The time of a record is that of the physics at the operator's parallelism (universal scalability law), varied by
-    its ``cv``. Computing in Python counts towards it. Oversleeping is credited to the records that follow, so that
-    the rate over many records is exact although no single sleep is.
+    its ``cv``. Computing in Python counts towards it. Oversleeping is credited to the records that wait, so that the
+    rate over many records is exact although no single sleep is, on a busy machine too.
     """
 
-    def __init__(self, physics: OperatorPhysics, parallelism: int, quantum_s: float, seed: int) -> None:
+    def __init__(
+        self, physics: OperatorPhysics, parallelism: int, quantum_s: float, seed: int, *, is_alone: bool = True
+    ) -> None:
         self.record_s = physics.service_us / 1e6 * parallelism / physics.speedup(parallelism)
         self._cv = physics.cv
         self._quantum_s = quantum_s
         self._random = random.Random(seed)
+        self._largest_gap_s = _LARGEST_GAP_S if is_alone else _LARGEST_SHARED_GAP_S
         self.owed_s = 0.0
         self.busy_s = 0.0
         self._ended_s: float | None = None
@@ -56,7 +63,7 @@ class ServiceClock:
         if self._ended_s is None:
             return now_s
         gap_s = now_s - self._ended_s
-        return now_s - min(gap_s, _LARGEST_GAP_S)
+        return now_s - min(gap_s, self._largest_gap_s)
 
     def end(self, began_s: float, *, more_waits: bool) -> None:
         """The end of a turn: sleep off what is owed, a turn's length at most."""
@@ -65,6 +72,7 @@ class ServiceClock:
         if pause_s >= _SHORTEST_SLEEP_S:
             time.sleep(pause_s)
         now_s = time.perf_counter()
-        self.owed_s = max(self.owed_s - (now_s - began_s), -_LARGEST_CREDIT_S)
+        credit_s = _LARGEST_CREDIT_S if more_waits else _LARGEST_IDLE_CREDIT_S
+        self.owed_s = max(self.owed_s - (now_s - began_s), -credit_s)
         self.busy_s += now_s - began_s
         self._ended_s = now_s if more_waits else None
