@@ -28,7 +28,7 @@ from streamtune.benchmark.bottleneck_models import (
     encoder_scores,
     train_encoder,
 )
-from streamtune.encoder import Trained
+from streamtune.encoder import Trained, TrainingSettings, train
 from streamtune.encoder.bundle import ClusterModel, ModelBundle
 from streamtune.encoder.evaluation import Scores, score
 from streamtune.encoder.tables import COLUMNS, graphs_of
@@ -47,7 +47,7 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).parents[1]
 RANDOM_JOBS = 200
 MIN_CLUSTER_RUNS = PretrainSettings().min_cluster_runs
-console = Console()
+console = Console(width=130)
 
 
 def settings_for(runs: int) -> GenerateSettings:
@@ -108,7 +108,12 @@ def clustered_scores(
 
 
 def one_per_cluster(
-    training: LabelledRuns, testing: LabelledRuns, clusters: tuple[list[int], list[int]], seed: int
+    training: LabelledRuns,
+    testing: LabelledRuns,
+    clusters: tuple[list[int], list[int]],
+    seed: int,
+    *,
+    from_global: bool,
 ) -> Scores:
     """The same with encoders trained here, for every seed; a cluster too small for its own uses the global one."""
     of_training, of_testing = np.array(clusters[0]), np.array(clusters[1])
@@ -117,7 +122,10 @@ def one_per_cluster(
     probability, recommended = np.zeros(size), np.ones(size)
     for number in np.unique(of_testing):
         own = np.flatnonzero(of_training == number)
-        trained = train_encoder(training.select(own), seed) if len(own) >= MIN_CLUSTER_RUNS else fallback
+        trained = fallback
+        if len(own) >= MIN_CLUSTER_RUNS:
+            start = fallback.network.state_dict() if from_global else None
+            trained = train(training.select(own).graphs, TrainingSettings(seed=seed), start=start)
         runs = np.flatnonzero(of_testing == number)
         nodes = np.concatenate([np.arange(testing.graphs.starts[r], testing.graphs.starts[r + 1]) for r in runs])
         probability[nodes], recommended[nodes] = encoder_outputs(trained, testing.select(runs).graphs)
@@ -188,7 +196,12 @@ def main_table(work: Path, runs: int, seeds: list[int]) -> dict[str, Any]:
     by_seed = {}
     for seed in seeds:
         by_seed[seed] = dict(compare(training, testing, encoder, seed))
-        by_seed[seed]["encoder, one per cluster"] = one_per_cluster(training, testing, clusters, seed)
+        by_seed[seed]["encoder, one per cluster, each from scratch"] = one_per_cluster(
+            training, testing, clusters, seed, from_global=False
+        )
+        by_seed[seed]["encoder, one per cluster, from the global one"] = one_per_cluster(
+            training, testing, clusters, seed, from_global=True
+        )
     _, by_cluster = clustered_scores(ModelBundle.load(work / "model"), testing, clusters[1])
     print_scores(f"jobs never seen, {runs:,} runs, {len(set(testing.graphs.jobs))} test jobs", by_seed[seeds[0]])
     print_spread("jobs never seen", by_seed)

@@ -7,6 +7,7 @@ import socket
 import time
 
 import pyarrow as pa
+from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from streamtune.encoder.bundle import Member, MemberFiles
@@ -24,13 +25,15 @@ def fit_encoder(
     settings: TrainingSettings,
     warmup_runs: int,
     started_s: float | None = None,
+    start: bytes | None = None,
 ) -> MemberFiles:
     """Train on one part, score on the other; tables have the columns of ``encoder.tables.COLUMNS``.
 
+    ``start`` are the weights to go on from.
     ``started_s`` is when the task began, which is earlier than this call by what loading torch takes.
     """
     started_s = time.time() if started_s is None else started_s
-    trained = train(graphs_of(training, features), settings)
+    trained = train(graphs_of(training, features), settings, start=None if start is None else load_tensors(start))
     member = Member(
         name=name,
         runs=trained.runs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,9 @@ class TrainingSettings(Frozen):
     weight_decay: float = Field(default=1e-3, ge=0, description="of AdamW")
     validation_share: float = Field(default=0.15, gt=0, lt=1, description="share of the jobs kept for early stopping")
     max_positive_weight: float = Field(default=8.0, ge=1, description="most that a bottleneck weighs over the rest")
+    tuning_rate: float = Field(
+        default=0.2, gt=0, le=1, description="part of the learning rate when training goes on from given weights"
+    )
     seed: int = Field(default=0, ge=0, description="of weights, order and dropout")
     threads: int = Field(default=1, ge=1, description="threads of torch; one per Spark task")
 
@@ -65,19 +68,32 @@ class Trained:
 
 
 def validation_jobs(jobs: Sequence[str], share: float) -> set[str]:
-    """The jobs kept for early stopping: by hash, so that the same job is always on the same side."""
+    """The jobs kept for early stopping: by hash, so that a job is on the same side for every encoder.
 
-    def rank(job: str) -> str:
-        return hashlib.sha256(f"validation:{job}".encode()).hexdigest()
+    Where that leaves no job on one of the sides, the job with the least hash is held out.
+    """
+
+    def rank(job: str) -> float:
+        digest = hashlib.sha256(f"validation:{job}".encode()).digest()
+        return int.from_bytes(digest[:8]) / 2.0**64
 
     distinct = sorted(set(jobs), key=rank)
     if len(distinct) < 2:
         return set()
-    return set(distinct[: max(1, round(share * len(distinct)))])
+    held_out = {job for job in distinct if rank(job) < share}
+    return held_out if 0 < len(held_out) < len(distinct) else {distinct[0]}
 
 
-def train(graphs: GraphSet, settings: TrainingSettings | None = None, progress: Progress | None = None) -> Trained:
-    """Fit one encoder. With a single job there is nothing to hold out, so early stopping watches the training loss."""
+def train(
+    graphs: GraphSet,
+    settings: TrainingSettings | None = None,
+    progress: Progress | None = None,
+    start: Mapping[str, torch.Tensor] | None = None,
+) -> Trained:
+    """Fit one encoder, from scratch or from the weights ``start``, which it then only leaves for better ones.
+
+    With a single job there is nothing to hold out, so early stopping watches the training loss.
+    """
     settings = settings or TrainingSettings()
     if not (graphs.labels == 1).any() or not (graphs.labels == 0).any():
         raise StreamTuneError(
@@ -93,7 +109,12 @@ def train(graphs: GraphSet, settings: TrainingSettings | None = None, progress: 
     watched = graphs.batch(np.flatnonzero(is_held_out) if _labelled(graphs, is_held_out) else learning)
     weight = _positive_weight(graphs.select(learning), settings.max_positive_weight)
     network = BottleneckNetwork(graphs.features.shape[1], settings.network)
-    best_loss, best_epoch, best_state = float("inf"), 0, network.state_dict()
+    best_loss, best_epoch = float("inf"), 0
+    if start is not None:
+        network.load_state_dict(dict(start))
+        best_loss = _loss(network, watched, weight)
+        settings = settings.model_copy(update={"learning_rate": settings.learning_rate * settings.tuning_rate})
+    best_state = {key: value.clone() for key, value in network.state_dict().items()}
     for epoch, training_loss in _epochs(network, graphs, learning, weight, settings):
         loss = _loss(network, watched, weight)
         if progress is not None:

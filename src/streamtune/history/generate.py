@@ -29,10 +29,12 @@ from streamtune.dataflow.demand import input_rates, smallest_parallelism
 from streamtune.dataflow.operator import Frozen
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import SimulatorSettings, simulate_once
+from streamtune.engines.simulator.settings import MeasurementError
 from streamtune.history.ingest import stored_runs
 from streamtune.history.schema import RUN, nullable
 from streamtune.history.tables import History
 from streamtune.workloads import Workload, cycle, load, names
+from streamtune.workloads.catalogue import UnknownWorkloadError
 
 ENGINE = "simulator"
 _FIRST_RUN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,6 +52,8 @@ class GenerateSettings(Frozen):
     random_share: float = Field(default=0.5, ge=0, le=1, description="share of the runs of random jobs")
     random_jobs: int = Field(default=200, ge=1, description="how many different random jobs there are")
     max_parallelism: int = Field(default=60, ge=1, description="largest parallelism of a random plan")
+    exclude: tuple[str, ...] = Field(default=(), description="workloads of the catalogue to leave out")
+    error: MeasurementError = Field(default_factory=MeasurementError, description="of measured busy time")
     settle_s: float = Field(default=120.0, ge=0, description="simulated wait before measuring")
     window_s: float = Field(default=60.0, gt=0, description="simulated measuring window")
 
@@ -75,13 +79,21 @@ def draw(number: int, settings: GenerateSettings) -> Experiment:
     if rng.random() < settings.random_share:
         name = f"random-{rng.integers(settings.random_jobs)}"
     else:
-        catalogue = names()
+        catalogue = _catalogue(settings.exclude)
         name = catalogue[rng.integers(len(catalogue))]
     workload = _load(name)
     rates = {source: unit * _multiple(rng) for source, unit in workload.units.items()}
     is_near = bool(rng.random() < settings.near_share)
     plan = _near_plan(workload, rates, rng) if is_near else _random_plan(workload, settings.max_parallelism, rng)
     return Experiment(number, workload, rates, plan, is_near)
+
+
+@lru_cache(maxsize=64)
+def _catalogue(exclude: tuple[str, ...]) -> list[str]:
+    unknown = sorted(set(exclude) - set(names()))
+    if unknown:
+        raise UnknownWorkloadError(unknown[0])
+    return [name for name in names() if name not in exclude]
 
 
 @lru_cache(maxsize=4096)
@@ -135,7 +147,7 @@ def observe(
         experiment.plan,
         experiment.rates,
         window=MeasurementWindow(settings.settle_s, settings.window_s),
-        settings=simulator,
+        settings=simulator or SimulatorSettings(error=settings.error),
         seed=int(np.random.SeedSequence([settings.seed, experiment.number]).generate_state(1)[0]),
     )
 

@@ -43,6 +43,9 @@ class PretrainSettings(Frozen):
     )
     min_cluster_runs: int = Field(default=200, ge=1, description="a smaller cluster gets no encoder of its own")
     warmup_runs: int = Field(default=400, ge=1, description="runs kept per encoder as warm-up data")
+    from_global: bool = Field(
+        default=True, description="clusters go on from the global encoder's weights; if not, each starts from scratch"
+    )
     attempts: int = Field(default=2, ge=1, description="how often a cluster is tried before it is given up")
 
 
@@ -146,42 +149,57 @@ def _train_all(
     settings: PretrainSettings,
     progress: Progress,
 ) -> tuple[dict[str, MemberFiles], dict[str, str]]:
-    """A Spark job per encoder, side by side; one that fails is tried again, and then reported, alone."""
+    """A Spark job per encoder, side by side; one that fails is tried again, and then reported, alone.
+
+    Where clusters go on from the global encoder, that one is trained first.
+    """
     done: dict[str, MemberFiles] = {}
     failed: dict[str, str] = {}
 
     def train_one(name: str) -> MemberFiles:
         number = names[name]
+        start = done[GLOBAL].weights if settings.from_global and name != GLOBAL and GLOBAL in done else None
         rows = training if number is None else training.where(sql.col(CLUSTER) == number)
         problem = ""
         for attempt in range(1, settings.attempts + 1):
             progress(name, "training" if attempt == 1 else f"attempt {attempt}, because: {problem}")
             try:
-                return _train_in_one_task(rows, name, encoder, settings)
+                return _train_in_one_task(rows, name, encoder, settings, start)
             except Exception as error:  # whatever Spark or a task raises: one cluster must not take the others along
                 problem = str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__
         raise HistoryError(problem)
 
-    with ThreadPoolExecutor(max_workers=len(names)) as pool:
+    def train_side_by_side(some: list[str]) -> None:
+        if not some:
+            return
         in_session = inheritable_thread_target(training.sparkSession)
+        with ThreadPoolExecutor(max_workers=len(some)) as pool:
+            futures = {pool.submit(in_session(train_one), name): name for name in some}
+            for future in as_completed(futures):
+                name = futures[future]
+                try:
+                    done[name] = future.result()
+                except HistoryError as error:
+                    failed[name] = str(error)
+                    progress(name, f"failed: {error}")
+                else:
+                    member = done[name].member
+                    progress(name, f"done: {member.runs} runs of {member.jobs} jobs in {member.seconds:.0f} s")
+
+    clusters = [name for name in names if name != GLOBAL]
+    if settings.from_global:
+        train_side_by_side([GLOBAL])
+        train_side_by_side(clusters)
+    else:
         # Clusters first: the global encoder sees all runs and would keep a core busy while small clusters wait.
-        in_turn = sorted(names, key=lambda name: name == GLOBAL)
-        futures = {pool.submit(in_session(train_one), name): name for name in in_turn}
-        for future in as_completed(futures):
-            name = futures[future]
-            try:
-                done[name] = future.result()
-            except HistoryError as error:
-                failed[name] = str(error)
-                progress(name, f"failed: {error}")
-            else:
-                member = done[name].member
-                progress(name, f"done: {member.runs} runs of {member.jobs} jobs in {member.seconds:.0f} s")
+        train_side_by_side([*clusters, GLOBAL])
     return done, failed
 
 
-def _train_in_one_task(rows: DataFrame, name: str, encoder: FeatureEncoder, settings: PretrainSettings) -> MemberFiles:
-    task = partial(_fit, name=name, encoder=encoder, settings=settings)
+def _train_in_one_task(
+    rows: DataFrame, name: str, encoder: FeatureEncoder, settings: PretrainSettings, start: bytes | None
+) -> MemberFiles:
+    task = partial(_fit, name=name, encoder=encoder, settings=settings, start=start)
     result = rows.select(*COLUMNS, "split").coalesce(1).mapInArrow(task, _RESULT).first()
     if result is None:
         raise HistoryError("there are no runs to learn from")
@@ -192,7 +210,12 @@ def _train_in_one_task(rows: DataFrame, name: str, encoder: FeatureEncoder, sett
 
 
 def _fit(
-    batches: Iterator[pa.RecordBatch], *, name: str, encoder: FeatureEncoder, settings: PretrainSettings
+    batches: Iterator[pa.RecordBatch],
+    *,
+    name: str,
+    encoder: FeatureEncoder,
+    settings: PretrainSettings,
+    start: bytes | None,
 ) -> Iterator[pa.RecordBatch]:
     """Runs in a Spark task: trains on the training part, scores on the test part, gives back one row."""
     started_s = time.time()
@@ -213,6 +236,7 @@ def _fit(
             settings.training,
             settings.warmup_runs,
             started_s,
+            start,
         )
         row: tuple[Any, ...] = (files.member.model_dump_json(), files.weights, files.warmup, None)
     except StreamTuneError as error:

@@ -1,0 +1,100 @@
+"""A pretended platform for experiments: its simulator, its history, and the models pre-trained on that history."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from streamtune.encoder.assigned import AssignedModel
+from streamtune.encoder.bundle import MANIFEST, ModelBundle
+from streamtune.engines.simulator import SimulatorSettings
+from streamtune.engines.simulator.settings import MeasurementError
+from streamtune.history.generate import GenerateSettings
+from streamtune.history.pretrain import PretrainSettings
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Everything that a seed and a measurement error stand for. The same biases hold in its history and in tuning.
+
+    ``exclude`` names workloads that its history has never seen.
+    """
+
+    seed: int = 0
+    runs: int = 10_000
+    random_jobs: int = 200
+    bias_sigma: float = MeasurementError().bias_sigma
+    noise_sigma: float = MeasurementError().noise_sigma
+    exclude: tuple[str, ...] = ()
+    clusters: bool = True
+    pretraining: PretrainSettings = field(default_factory=PretrainSettings)
+
+    @property
+    def error(self) -> MeasurementError:
+        return MeasurementError(bias_sigma=self.bias_sigma, noise_sigma=self.noise_sigma, seed=self.seed)
+
+    @property
+    def simulator(self) -> SimulatorSettings:
+        return SimulatorSettings(error=self.error)
+
+    @property
+    def generation(self) -> GenerateSettings:
+        return GenerateSettings(
+            runs=self.runs, random_jobs=self.random_jobs, seed=self.seed, error=self.error, exclude=self.exclude
+        )
+
+    def _name(self) -> str:
+        text = f"{self.generation.model_dump_json()}{self.clusters}{self.pretraining.model_dump_json()}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def model(self, work: Path, tell: Tell = lambda _text: None) -> ModelBundle:
+        """The platform's model; made once and then found again in ``work``."""
+        path = work / f"model-{self._name()}"
+        if not (path / MANIFEST).exists():
+            history = work / f"history-{self._name()}"
+            _make_model(self, history, path, tell)
+            shutil.rmtree(history, ignore_errors=True)
+        return ModelBundle.load(path)
+
+
+def _make_model(platform: Platform, location: Path, out: Path, tell: Tell) -> None:
+    from streamtune.history.cluster import assignment, centres, cluster
+    from streamtune.history.featurise import featurise
+    from streamtune.history.generate import generate
+    from streamtune.history.label import label
+    from streamtune.history.pretrain import Clustering, pretrain
+    from streamtune.history.session import SparkSettings, build_session
+    from streamtune.history.tables import History
+
+    spark = build_session(SparkSettings(app_name="streamtune-bench"))
+    history = History(spark, str(location))
+    tell(f"a history of {platform.runs:,} runs (platform seed {platform.seed})")
+    generate(history, platform.generation)
+    label(history)
+    featurise(history)
+    clustering = None
+    if platform.clusters:
+        tell("clustering its dataflows by edit distance")
+        folder = location / "clusters"
+        cluster(history, folder)
+        clustering = Clustering(assignment(history, folder), centres(folder))
+    tell("pre-training on Spark")
+    pretrain(history, out, clustering=clustering, settings=platform.pretraining)
+
+
+def assigned(bundle: ModelBundle) -> Callable[..., AssignedModel]:
+    """A maker of per-job models that remembers what it has assigned."""
+    known: dict[str, AssignedModel] = {}
+
+    def assign(job: object) -> AssignedModel:
+        name = job.name  # type: ignore[attr-defined]
+        if name not in known:
+            known[name] = AssignedModel.of(bundle, job)  # type: ignore[arg-type]
+        return known[name]
+
+    return assign
