@@ -186,6 +186,9 @@ class FlinkEngine(Engine):
                 + (f": {cause}" if cause else "")
                 + ". Mend it and start it again, then attach anew"
             )
+        if state is not None and not details.is_running:
+            cause = self.client.failure(attached.job_id)
+            state = f"{state}: {cause}" if cause else state
         return details if state is None else NotReady(state)
 
     def _wait_until_settled(self, attached: _Attached, details: JobDetails, settle_s: float) -> None:

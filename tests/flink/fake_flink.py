@@ -1,0 +1,271 @@
+"""A JobManager in miniature: real HTTP, Flink's shapes, and time that a test owns.
+
+One job of three vertices (source → work → sink). ``work`` serves ``per_subtask`` records/s with each subtask; when that
+is less than ``rate``, it is busy all the time and the source is blocked. Faults are switched on by attributes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from streamtune.clock import ManualClock
+
+JOB = "a" * 32
+VERTICES = {"bids": "1" * 32, "work": "2" * 32, "sink": "3" * 32}
+NAMES = {"bids": "Source: bids", "work": "Map", "sink": "Sink: sink"}
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+Answer = tuple[int, Any]
+
+
+class FakeFlink:
+    """Serves on a free port; use it in a ``with`` block."""
+
+    def __init__(self, *, rate: float = 400.0, per_subtask: float = 100.0, slots: int = 20) -> None:
+        self.clock = ManualClock(START)
+        self.rate = rate
+        self.per_subtask = per_subtask
+        self.slots = slots
+        self.degrees = {"bids": 1, "work": 1, "sink": 1}
+        self.bounds = dict.fromkeys(VERTICES, (1, 1))
+        self.job_id = JOB
+        self.state = "RUNNING"
+        self.attempt = 0
+        self.started_s = 0.0
+        self.max_parallelism = 128
+        self.scheduler = "adaptive"
+        self.rescale_works = True
+        self.overrides_work = True
+        self.savepoint_failure: str | None = None
+        self.metrics_move = True
+        self.submitted: list[dict[str, Any]] = []
+        self.requests: list[str] = []
+        # Called first for every request; whatever it returns is the answer. ``bytes`` are sent as they are.
+        self.intercept: Callable[[str, str], Answer | None] = lambda _method, _path: None
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def now_s(self) -> float:
+        return (self.clock.now() - START).total_seconds()
+
+    def restart(self) -> None:
+        """All counters begin anew, as after a failover or a rescale."""
+        self.attempt += 1
+        self.started_s = self.now_s
+
+    # Answers
+
+    def answer(self, method: str, path: str, body: Any) -> Answer:
+        self.requests.append(f"{method} {path.split('?')[0]}")
+        given = self.intercept(method, path)
+        if given is not None:
+            return given
+        path = path.split("?")[0]
+        if path == "/overview":
+            free = self.slots - max(self.degrees.values())
+            return 200, {
+                "taskmanagers": 1,
+                "slots-total": self.slots,
+                "slots-available": free,
+                "flink-version": "2.3.0",
+            }
+        if path == "/jobs/overview":
+            return 200, {"jobs": [{"jid": self.job_id, "name": "fake", "state": self.state, "start-time": 1}]}
+        if path == "/jobmanager/config":
+            return 200, [{"key": "jobmanager.scheduler", "value": self.scheduler}]
+        if method == "POST" and path.endswith("/run"):
+            return self._run(body)
+        match = re.fullmatch(rf"/jobs/{self.job_id}(/.*)?", path)
+        if match is None:
+            return 404, {"errors": ["org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find job"]}
+        return self._job(method, match[1] or "", body)
+
+    def _job(self, method: str, rest: str, body: Any) -> Answer:
+        if method == "PATCH":
+            self.state = "CANCELED"
+            return 202, {}
+        if rest == "":
+            return 200, self._details()
+        if rest == "/status":
+            return 200, {"status": self.state}
+        if rest == "/config":
+            return 200, {"jid": self.job_id, "execution-config": {"user-config": {}}}
+        if rest == "/exceptions":
+            return 200, {"exceptionHistory": {"entries": [{"stacktrace": "x.E: outer\nCaused by: y.Z: / by zero"}]}}
+        if rest == "/resource-requirements":
+            return self._requirements(method, body)
+        if rest == "/stop":
+            return 202, {"request-id": "t1"}
+        if rest == "/savepoints/t1":
+            return self._savepoint()
+        return self._vertex(rest)
+
+    def _requirements(self, method: str, body: Any) -> Answer:
+        if self.scheduler != "adaptive":
+            return 500, {"errors": ["java.lang.UnsupportedOperationException: not an adaptive scheduler"]}
+        if method == "PUT":
+            for key, vertex in VERTICES.items():
+                wanted = body[vertex]["parallelism"]
+                self.bounds[key] = (wanted["lowerBound"], wanted["upperBound"])
+            wanted_degrees = {key: upper for key, (_, upper) in self.bounds.items()}
+            if self.rescale_works or max(wanted_degrees.values()) <= max(self.degrees.values()):
+                self.degrees = wanted_degrees
+                self.restart()
+            return 200, {}
+        return 200, {
+            VERTICES[key]: {"parallelism": {"lowerBound": low, "upperBound": high}}
+            for key, (low, high) in self.bounds.items()
+        }
+
+    def _savepoint(self) -> Answer:
+        if self.savepoint_failure is not None:
+            cause = {"class": "java.io.IOException", "stack-trace": self.savepoint_failure}
+            return 200, {"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause}}
+        self.state = "FINISHED"
+        return 200, {"status": {"id": "COMPLETED"}, "operation": {"location": "file:/savepoints/s1"}}
+
+    def _run(self, body: Any) -> Answer:
+        self.submitted.append(body)
+        wanted = body["flinkConfiguration"].get("pipeline.jobvertex-parallelism-overrides", "")
+        if self.overrides_work:
+            pairs = dict(part.split(":") for part in wanted.split(",") if part)
+            self.degrees = {key: int(pairs[vertex]) for key, vertex in VERTICES.items()}
+        self.job_id = f"{len(self.submitted):032x}"
+        self.state = "RUNNING"
+        self.restart()
+        return 200, {"jobid": self.job_id}
+
+    # Counters
+
+    def _subtask(self, key: str) -> dict[str, float]:
+        elapsed_s = self.now_s - self.started_s if self.metrics_move else 0.0
+        served = min(self.rate, self.degrees["work"] * self.per_subtask)
+        per_subtask = served / self.degrees[key]
+        busy = {"bids": 0.05, "work": per_subtask / self.per_subtask, "sink": 0.05}[key]
+        blocked = 1 - served / self.rate if key == "bids" and served < self.rate else 0.0
+        total_ms = 1000 * elapsed_s
+        return {
+            "read-records": round(per_subtask * elapsed_s),
+            "write-records": 0 if key == "sink" else round(per_subtask * elapsed_s),
+            "accumulated-busy-time": busy * (1 - blocked) * total_ms,
+            "accumulated-backpressured-time": blocked * total_ms,
+            "accumulated-idle-time": (1 - blocked) * (1 - busy) * total_ms,
+        }
+
+    def _details(self) -> dict[str, Any]:
+        now_ms = round(self.clock.now().timestamp() * 1000)
+        started_ms = round((START.timestamp() + self.started_s) * 1000)
+        vertices = []
+        for key, vertex in VERTICES.items():
+            one = self._subtask(key)
+            vertices.append(
+                {
+                    "id": vertex,
+                    "name": NAMES[key],
+                    "parallelism": self.degrees[key],
+                    "maxParallelism": self.max_parallelism,
+                    "status": self.state,
+                    "start-time": started_ms,
+                    "tasks": {"RUNNING": self.degrees[key] if self.state == "RUNNING" else 0},
+                    "metrics": {name: value * self.degrees[key] for name, value in one.items()},
+                }
+            )
+        order = list(VERTICES)
+        nodes = [
+            {
+                "id": VERTICES[key],
+                "parallelism": self.degrees[key],
+                "description": NAMES[key],
+                "inputs": [{"id": VERTICES[order[position - 1]], "ship_strategy": "REBALANCE"}] if position else [],
+            }
+            for position, key in enumerate(order)
+        ]
+        return {
+            "jid": self.job_id,
+            "name": "fake",
+            "state": self.state,
+            "now": now_ms,
+            "vertices": vertices,
+            "plan": {"nodes": nodes},
+        }
+
+    def _vertex(self, rest: str) -> Answer:
+        key = next((key for key, vertex in VERTICES.items() if f"/vertices/{vertex}" in rest), None)
+        if key is None:
+            return 404, {"errors": ["not found"]}
+        if rest.endswith("/subtasks/metrics"):
+            return 200, []
+        started_ms = round((START.timestamp() + self.started_s) * 1000)
+        subtasks = [
+            {
+                "subtask": number,
+                "attempt": self.attempt,
+                "status": "RUNNING",
+                "start-time": started_ms,
+                "metrics": self._subtask(key),
+            }
+            for number in range(self.degrees[key])
+        ]
+        return 200, {
+            "id": VERTICES[key],
+            "name": NAMES[key],
+            "parallelism": self.degrees[key],
+            "subtasks": subtasks,
+        }
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                raw = self.rfile.read(length)
+                is_json = "json" in (self.headers.get("Content-Type") or "")
+                status, payload = fake.answer(self.command, self.path, json.loads(raw) if raw and is_json else None)
+                content = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_PUT = do_PATCH = _serve  # noqa: N815 - the names that http.server looks for
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: ARG002
+                return
+
+        return Handler
+
+
+def hang(seconds: float) -> Callable[[str, str], Answer | None]:
+    """An intercept that answers too late."""
+
+    def wait(_method: str, _path: str) -> Answer | None:
+        time.sleep(seconds)
+        return None
+
+    return wait
