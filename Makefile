@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
+.PHONY: bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -69,6 +69,12 @@ bench-labels: $(STAMP)  ## labels against the simulator's truth, random plans an
 
 bench-pretrain: $(STAMP) java  ## from history to model bundle, and whether the graph helps
 	@$(BIN)/python benchmarks/pretrain.py
+
+bench-timely: $(STAMP)  ## the Timely engine itself: scaling, the 85 % rule, limits (two minutes)
+	@$(BIN)/python benchmarks/timely.py
+
+timely-history: $(STAMP)  ## 240 labelled runs on a real Timely; resumable (half an hour)
+	@$(BIN)/python benchmarks/timely_history.py
 
 clean:  ## remove the environment and everything that was built
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
