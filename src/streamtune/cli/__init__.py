@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from streamtune import __version__
-from streamtune.cli import flink, history, model, workloads
+from streamtune.cli import costmodel, flink, history, model, workloads
+from streamtune.cli.advise import advise
 from streamtune.cli.cluster import cluster
 from streamtune.cli.collect import collect
 from streamtune.cli.demo import demo
 from streamtune.cli.distance import distance
 from streamtune.cli.model import pretrain
 from streamtune.cli.output import err
+from streamtune.cli.predict import predict
 from streamtune.cli.simulate import oracle, simulate
 from streamtune.cli.tune import tune
 from streamtune.cli.validate import validate
@@ -28,9 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (validate, simulate, oracle, tune, demo, distance, cluster, pretrain, collect):
+for command in (validate, simulate, oracle, tune, demo, distance, cluster, pretrain, collect, predict, advise):
     app.command()(command)
-for group in (workloads, history, flink, model):
+for group in (workloads, history, flink, model, costmodel):
     app.add_typer(group.app)
 
 

@@ -57,6 +57,19 @@ def parse_rates(text: str | None, job: Job) -> dict[str, float]:
     return rates
 
 
+def parse_selectivities(text: str | None, job: Job) -> dict[str, float]:
+    """``filter=0.4,join=1.1``: records out per record in, as far as known."""
+    if text is None:
+        return {}
+    known = dict(_pairs(text, "--selectivity"))
+    for key, value in known.items():
+        if key not in job.dataflow.index:
+            raise StreamTuneError(f"--selectivity: no operator '{key}': they are {', '.join(job.dataflow.index)}")
+        if not 0 <= value < float("inf"):
+            raise StreamTuneError(f"--selectivity: '{key}' must be finite and at least 0, but got {value:g}")
+    return known
+
+
 def parse_rate_changes(text: str, job: Job, seed: int) -> list[dict[str, float]]:
     """``pattern`` (the paper's 120 changes), ``cycle`` (its ten rates), or a file with a list of rates.
 

@@ -18,6 +18,7 @@ _MACHINES: dict[str, tuple[tuple[int, float, float], ...]] = {
     "c6320": ((28, 2.0, 256),),
     "rs6525": ((64, 2.8, 256),),
 }
+KINDS = tuple(_MACHINES)
 SEEN_KINDS = ("m510", "rs620")
 UNSEEN_KINDS = tuple(kind for kind in _MACHINES if kind not in SEEN_KINDS)
 SEEN_WORKERS = (2, 4, 6)

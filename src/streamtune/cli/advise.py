@@ -1,0 +1,95 @@
+"""``streamtune advise``: the plan to start a new job with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from streamtune.cli.output import out, print_json
+from streamtune.cli.predict import HostsOption, ModelOption, SelectivityOption, print_outside
+from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
+
+
+def advise(
+    job: JobArgument,
+    model: ModelOption,
+    hosts: HostsOption = None,
+    rate: RateOption = None,
+    selectivity: SelectivityOption = None,
+    weight: Annotated[float, typer.Option(min=0, max=1, help="wt of Eq. 1: latency (1) against throughput (0).")] = 0.5,
+    resources: Annotated[
+        float, typer.Option(min=0, help="What the total parallelism counts beside Eq. 1; 0 is the paper.")
+    ] = 0.15,
+    candidates: Annotated[int, typer.Option(min=1, help="Plans to compare.")] = 512,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the candidates.")] = 0,
+    tune_sources: Annotated[bool, typer.Option(help="Choose the parallelism of sources too.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the trade-off to this PNG file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose the plan a new job shall start with: least predicted cost of latency, throughput and resources.
+
+    \b
+    Examples:
+      streamtune advise job.yaml --model costmodel --hosts 4xm510 --plot trade-off.png
+      streamtune advise nexmark-q5 --model costmodel --rate 10x --resources 0 --json
+    """
+    from streamtune.cli.arguments import find_job, make_folder_of, parse_rates, parse_selectivities
+    from streamtune.cli.hosts import parse_hosts
+    from streamtune.costmodel.advice import AdviceSettings, default_cluster
+    from streamtune.costmodel.advice import advise as choose
+    from streamtune.costmodel.model import CostModel
+
+    spec = find_job(job)
+    cluster = parse_hosts(hosts) if hosts else default_cluster(spec.job)
+    if plot is not None:
+        make_folder_of(plot)
+    initial = spec.job.initial_plan
+    settings = AdviceSettings(latency_weight=weight, resource_weight=resources, candidates=candidates, seed=seed)
+    advice = choose(
+        CostModel.load(model),
+        spec.job,
+        cluster,
+        settings,
+        rates=parse_rates(rate, spec.job),
+        selectivities=parse_selectivities(selectivity, spec.job),
+        fixed={} if tune_sources else {source.id: initial[source.id] for source in spec.job.dataflow.sources},
+    )
+    if plot is not None:
+        from streamtune.benchmark.advice_picture import draw_advice
+
+        draw_advice(advice, spec.job.name, plot)
+    if as_json:
+        print_json(
+            {
+                "job": spec.job.name,
+                "plan": dict(advice.plan),
+                "total_parallelism": advice.plan.total,
+                "latency_ms": advice.latency_ms,
+                "latency_spread": advice.latency_spread,
+                "throughput_per_s": advice.throughput_per_s,
+                "throughput_spread": advice.throughput_spread,
+                "candidates": len(advice.costs),
+                "seed": seed,
+                "outside": list(advice.outside),
+            }
+        )
+        return
+    table = Table(title=f"plan for {spec.job.name}: the best of {len(advice.costs)} (seed {seed})")
+    table.add_column("operator", overflow="fold")
+    table.add_column("type", overflow="fold")
+    table.add_column("parallelism", justify="right")
+    for operator in spec.job.dataflow.operators:
+        table.add_row(operator.id, operator.type, str(advice.plan[operator.id]))
+    out.print(table)
+    out.print(
+        f"predicted: {advice.latency_ms:,.0f} ms (× {advice.latency_spread:.2f}), {advice.throughput_per_s:,.0f} "
+        f"records/s (× {advice.throughput_spread:.2f}), total parallelism {advice.plan.total}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    print_outside(list(advice.outside))
+    if plot is not None:
+        out.print(f"picture: {plot}", highlight=False, soft_wrap=True)

@@ -1,0 +1,174 @@
+"""``streamtune costmodel``: labelled plans, training, fine-tuning, and a look at a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, open_history
+from streamtune.cli.output import err, out, print_json
+
+app = typer.Typer(
+    name="costmodel",
+    help="ZeroTune: models that predict latency and throughput of plans before they run.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def generate(
+    location: Location,
+    plans: Annotated[int, typer.Option(min=1, help="How many plans, each of a query of its own.")] = 24_000,
+    enumeration: Annotated[str, typer.Option(help="How parallelism is chosen: optisample or random.")] = "optisample",
+    structures: Annotated[
+        str | None, typer.Option(help="Structures, with commas; default: linear, 2-way-join, 3-way-join.")
+    ] = None,
+    ranges: Annotated[str, typer.Option(help="seen, unseen, or the one parameter that is drawn unseen.")] = "seen",
+    first: Annotated[int, typer.Option(min=0, help="Number of the first query: other numbers, other queries.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Draws everything.")] = 0,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Draw queries from ZeroTune's Table III, enumerate plans, run them on simulated hosts, and store the results.
+
+    \b
+    Examples:
+      streamtune costmodel generate my-plans --plans 24000
+      streamtune costmodel generate my-plans --enumeration random --plans 6000
+    """
+    from streamtune.errors import StreamTuneError
+
+    if enumeration not in ("optisample", "random"):
+        raise StreamTuneError(f"unknown enumeration '{enumeration}': choose optisample or random")
+    with open_history(location, spark_master, spark_conf, table_format) as history:
+        from streamtune.history.zerotune_data import generate_plans
+        from streamtune.history.zerotune_runs import PlanDataSettings
+
+        asked: dict[str, Any] = {"plans": plans, "enumeration": enumeration, "ranges": ranges, "first": first}
+        if structures is not None:
+            asked["structures"] = tuple(part.strip() for part in structures.split(","))
+        rows = generate_plans(history, PlanDataSettings(**asked, seed=seed))
+    if as_json:
+        print_json({"location": location, "plans": rows, "seed": seed})
+    else:
+        out.print(f"{rows:,} labelled plans in {location} (seed {seed})", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def train(
+    location: Location,
+    model: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
+    engine: Annotated[
+        str | None, typer.Option(help="Learn from the runs of this engine in the history, not from generated plans.")
+    ] = None,
+    enumeration: Annotated[str | None, typer.Option(help="Only plans enumerated like this.")] = None,
+    members: Annotated[int, typer.Option(min=1, help="Networks of the ensemble.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the plans at most.")] = 40,
+    width: Annotated[int, typer.Option(min=2, help="Dimension of a node's state.")] = 48,
+    readout: Annotated[str, typer.Option(help="paths (along the dataflow) or sink (the paper's).")] = "paths",
+    seed: Annotated[int, typer.Option(min=0, help="Of weights, order and dropout.")] = 0,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
+    as_json: JsonOption = False,
+) -> None:
+    """Train a cost model, one Spark task per network: 80 % of the queries to learn from, 10 % to stop by, 10 % to test.
+
+    \b
+    Examples:
+      streamtune costmodel train my-plans --out costmodel
+      streamtune costmodel train my-history --engine flink --out flink-costmodel
+    """
+    from streamtune.errors import StreamTuneError
+
+    if readout not in ("paths", "sink"):
+        raise StreamTuneError(f"unknown readout '{readout}': choose paths or sink")
+    with open_history(location, spark_master, spark_conf, table_format) as history:
+        from streamtune.costmodel.model import CostModelSettings
+        from streamtune.history.zerotune_data import plans_of_history, train_on_spark
+
+        if engine is not None:
+            rows = plans_of_history(history, engine)
+            err.print(f"{rows:,} runs of {engine} have latency and throughput", style="dim", highlight=False)
+        training = {"network": {"width": width, "readout": readout}, "epochs": epochs, "seed": seed}
+        settings = CostModelSettings.model_validate({"training": training, "members": members})
+        notes = train_on_spark(
+            history,
+            model,
+            settings_json=settings.model_dump_json(),
+            enumeration=enumeration,
+            seed=seed,
+            progress=lambda message: err.print(message, style="dim", highlight=False),
+        )
+    _print(model, notes, as_json)
+
+
+@app.command("fine-tune")
+def fine_tune(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    plans: Annotated[Path, typer.Option("--plans", help="Folder with the labelled plans to learn from (Parquet).")],
+    target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
+    shots: Annotated[int, typer.Option(min=2, help="How many of the plans to use at most.")] = 500,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 30,
+    as_json: JsonOption = False,
+) -> None:
+    """Few-shot learning: go on training a model on a few runs of what is new to it.
+
+    \b
+    Examples:
+      streamtune costmodel generate joins --structures 4-way-join,5-way-join,6-way-join --plans 500 --first 3000000
+      streamtune costmodel fine-tune costmodel --plans joins/plans --out costmodel-joins
+    """
+    from streamtune.costmodel.datasets import plans_of, read_plans
+    from streamtune.costmodel.model import CostModel
+
+    table = read_plans(plans).slice(0, shots)
+    tuned = CostModel.load(model).fine_tune(
+        plans_of(table),
+        epochs=epochs,
+        progress=lambda message: err.print(message, style="dim", highlight=False),
+    )
+    tuned.save(target)
+    _print(target, dict(tuned.notes), as_json)
+
+
+@app.command()
+def show(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a model was trained on and how well it did; checks every file first.
+
+    \b
+    Examples:
+      streamtune costmodel show costmodel
+    """
+    from streamtune.costmodel.model import CostModel
+
+    _print(model, dict(CostModel.load(model).notes), as_json)
+
+
+def _print(model: Path, notes: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json({"model": str(model), **notes})
+        return
+    table = Table(title=f"cost model of {notes['plans']:,} plans of {notes['queries']:,} queries")
+    for heading in ("part", "plans", "latency q-error 50 / 95 %", "throughput q-error 50 / 95 %"):
+        table.add_column(heading, justify="left" if heading == "part" else "right")
+    for part in ("validation", "test"):
+        if part in notes:
+            latency, throughput = notes[part]["latency"], notes[part]["throughput"]
+            table.add_row(
+                part,
+                f"{latency['plans']:,.0f}",
+                f"{latency['median']:.2f} / {latency['p95']:.2f}",
+                f"{throughput['median']:.2f} / {throughput['p95']:.2f}",
+            )
+    out.print(table)
+    out.print(f"model: {model}", highlight=False, soft_wrap=True)
