@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
+.PHONY: test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -35,6 +35,18 @@ demo: $(STAMP)  ## tune Nexmark Q5 over a cycle of rates and write an HTML repor
 test: $(STAMP) java  ## run the tests (starts its own Spark)
 	@echo "==> running the tests"
 	@$(BIN)/python -m pytest
+
+FLINK_120 := .flink/1.20
+$(FLINK_120)/.installed: | $(STAMP)
+	@echo "==> fetching Flink 1.20 into $(FLINK_120)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(FLINK_120) apache-flink-libraries==1.20.5
+	@touch $@
+
+test-flink-versions: $(STAMP) java $(FLINK_120)/.installed  ## the tests on a real cluster, with Flink 1.20 and 2.3
+	@echo "==> Flink 1.20"
+	@STREAMTUNE_FLINK_HOME=$(FLINK_120)/pyflink $(BIN)/python -m pytest tests/flink/test_integration.py
+	@echo "==> Flink 2.3"
+	@$(BIN)/python -m pytest tests/flink/test_integration.py
 
 lint: $(STAMP)  ## ruff, mypy and the import rules
 	@echo "==> ruff, mypy, import-linter"
@@ -66,6 +78,12 @@ bench-cluster: $(STAMP) java  ## clustering 20,000 runs on Spark
 
 bench-labels: $(STAMP)  ## labels against the simulator's truth, random plans and near the optimum
 	@$(BIN)/python benchmarks/labels.py
+
+bench-flink: $(STAMP) java  ## the paper's experiment on a real Flink (hours, resumable)
+	@$(BIN)/python benchmarks/flink.py
+
+flink-history: $(STAMP) java  ## labelled runs of a real Flink (resumable)
+	@$(BIN)/python benchmarks/flink_history.py
 
 bench-pretrain: $(STAMP) java  ## from history to model bundle, and whether the graph helps
 	@$(BIN)/python benchmarks/pretrain.py

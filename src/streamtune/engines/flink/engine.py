@@ -267,6 +267,10 @@ class FlinkEngine(Engine):
         details = self.client.job(self._find(deployment).job_id)
         return self.client.overview().slots_available + slots_needed(details, {})
 
+    def imported(self, deployment: Deployment) -> ImportedJob:
+        """How the job was understood, and which vertex each operator is."""
+        return self._find(deployment).imported
+
     def excluded(self, deployment: Deployment) -> frozenset[str]:
         """Operators that the overrides forbid to touch."""
         return self._find(deployment).imported.exclude

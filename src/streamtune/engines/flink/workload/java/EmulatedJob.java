@@ -81,7 +81,7 @@ public final class EmulatedJob {
         return first;
     }
 
-    /** Vertices are scaled one by one, which a forward edge would forbid: it becomes a round robin. */
+    /** Vertices are scaled one by one, which a forward edge would forbid: it becomes its scalable kin, rescale. */
     private DataStream<Event> partitioned(DataStream<Event> stream, String partitioning) {
         int groups = keyGroups;
         switch (partitioning) {
@@ -92,6 +92,8 @@ public final class EmulatedJob {
                         event -> event.key);
             case "broadcast":
                 return stream.broadcast();
+            case "forward":
+                return stream.rescale();
             default:
                 return stream.rebalance();
         }

@@ -1,0 +1,87 @@
+"""The paper's workloads at the scale of one small machine, and a cluster that runs several of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from streamtune.dataflow import Dataflow, ParallelismPlan
+from streamtune.dataflow.spec import JobSpec
+from streamtune.engines.flink import (
+    ClusterSettings,
+    FlinkClient,
+    FlinkDistribution,
+    FlinkEngine,
+    FlinkSettings,
+    LocalCluster,
+    RescaleSettings,
+)
+from streamtune.engines.flink.cluster import free_port
+from streamtune.engines.flink.workload import Submitter, WorkloadSettings
+from streamtune.engines.flink.workload.scaling import scale_spec
+from streamtune.workloads import Workload, load
+
+# At ten times W_u no operator gets more records/s, and none needs more instances.
+MAX_RATE_PER_S = 400.0
+MAX_NEED = 12
+LIMIT = 20
+_SOURCE_SERVICE_US = 50.0
+_PATIENCE_S = 120.0
+
+
+@cache
+def small_workload(name: str) -> Workload:
+    """A workload of the catalogue with rates and service times of this machine; what operators need stays the same.
+
+    Sources are generators here: they cost next to nothing and run with one instance.
+
+    >>> small_workload("nexmark-q1").rates_at(10)
+    {'bids': 400.0}
+    """
+    workload = load(name)
+    spec = scale_spec(workload.spec, workload.rates_at(10), max_rate_per_s=MAX_RATE_PER_S, max_parallelism=MAX_NEED)
+    factor = next(iter(workload.spec.job.source_rates.values())) / next(iter(spec.job.source_rates.values()))
+    flow = spec.job.dataflow
+    operators = tuple(
+        operator.model_copy(update={"parallelism": 1}) if operator.is_source else operator
+        for operator in flow.operators
+    )
+    cheap = {
+        key: truth.model_copy(update={"service_us": _SOURCE_SERVICE_US}) if key in spec.job.source_rates else truth
+        for key, truth in (spec.physics or {}).items()
+    }
+    job = replace(spec.job, dataflow=Dataflow(operators, flow.edges), max_parallelism=LIMIT)
+    units = {source: unit / factor for source, unit in workload.units.items()}
+    return Workload(JobSpec(job, cheap), units, workload.template)
+
+
+def bounded(plan: ParallelismPlan) -> ParallelismPlan:
+    """A plan that fits the slots one job may have."""
+    return ParallelismPlan({key: min(degree, LIMIT) for key, degree in plan.items()})
+
+
+@contextmanager
+def small_cluster(lanes: int, *, task_heap_mb: int = 512, slots: int | None = None) -> Iterator[LocalCluster]:
+    """A temporary cluster with room for ``lanes`` jobs; gone with the block."""
+    settings = ClusterSettings(
+        port=free_port(),
+        slots=slots or lanes * LIMIT,
+        task_heap_mb=task_heap_mb,
+        network_mb=256,
+        start_timeout_s=_PATIENCE_S,
+    )
+    with LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster:
+        yield cluster
+
+
+@contextmanager
+def engine_on(url: str, folder: Path, *specs: JobSpec, mode: str = "auto") -> Iterator[FlinkEngine]:
+    """An engine that can deploy the given specs on a cluster."""
+    with FlinkClient(url, timeout_s=30.0) as client:
+        submitter = Submitter(client, *specs, folder=folder, settings=WorkloadSettings(checkpoint_s=3.0))
+        rescale = RescaleSettings.model_validate({"mode": mode, "timeout_s": _PATIENCE_S})
+        settings = FlinkSettings(start_timeout_s=_PATIENCE_S, fetch_patience_s=40.0, rescale=rescale)
+        yield FlinkEngine(client, submitter=submitter, settings=settings)
