@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from streamtune.encoder.assigned import AssignedModel
 from streamtune.encoder.bundle import MANIFEST, ModelBundle
 from streamtune.engines.simulator import SimulatorSettings
 from streamtune.engines.simulator.settings import MeasurementError
@@ -48,15 +47,17 @@ class Platform:
             runs=self.runs, random_jobs=self.random_jobs, seed=self.seed, error=self.error, exclude=self.exclude
         )
 
-    def _name(self) -> str:
+    @property
+    def name(self) -> str:
+        """Changes with anything that the model depends on."""
         text = f"{self.generation.model_dump_json()}{self.clusters}{self.pretraining.model_dump_json()}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def model(self, work: Path, tell: Tell = lambda _text: None) -> ModelBundle:
         """The platform's model; made once and then found again in ``work``."""
-        path = work / f"model-{self._name()}"
+        path = work / f"model-{self.name}"
         if not (path / MANIFEST).exists():
-            history = work / f"history-{self._name()}"
+            history = work / f"history-{self.name}"
             _make_model(self, history, path, tell)
             shutil.rmtree(history, ignore_errors=True)
         return ModelBundle.load(path)
@@ -85,16 +86,3 @@ def _make_model(platform: Platform, location: Path, out: Path, tell: Tell) -> No
         clustering = Clustering(assignment(history, folder), centres(folder))
     tell("pre-training on Spark")
     pretrain(history, out, clustering=clustering, settings=platform.pretraining)
-
-
-def assigned(bundle: ModelBundle) -> Callable[..., AssignedModel]:
-    """A maker of per-job models that remembers what it has assigned."""
-    known: dict[str, AssignedModel] = {}
-
-    def assign(job: object) -> AssignedModel:
-        name = job.name  # type: ignore[attr-defined]
-        if name not in known:
-            known[name] = AssignedModel.of(bundle, job)  # type: ignore[arg-type]
-        return known[name]
-
-    return assign

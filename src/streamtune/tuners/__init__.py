@@ -1,4 +1,8 @@
-"""The methods: one file each, behind one small interface."""
+"""The methods: one file or folder each, behind one small interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
 
 from streamtune.dataflow import Job
 from streamtune.errors import TuningError
@@ -8,21 +12,57 @@ from streamtune.tuners.dhalion import Dhalion, DhalionSettings
 from streamtune.tuners.ds2 import DS2, CalibratedDS2, DS2Settings
 from streamtune.tuners.flink_autoscaler import FlinkAutoscaler, FlinkAutoscalerSettings
 from streamtune.tuners.greedy import Greedy, GreedySettings
+from streamtune.tuners.streamtune import Memory, PaperStreamTune, Pretrained, StreamTune, StreamTuneSettings
 
+# Every one of these can be made from a job alone.
 TUNERS: dict[str, type[Tuner]] = {
-    tuner.name: tuner for tuner in (DS2, CalibratedDS2, ContTune, FlinkAutoscaler, Dhalion, Greedy)
+    tuner.name: tuner for tuner in (StreamTune, DS2, CalibratedDS2, ContTune, FlinkAutoscaler, Dhalion, Greedy)
 }
+NEED_A_MODEL = (PaperStreamTune.name,)
 
 
-def make_tuner(name: str, job: Job) -> Tuner:
-    """The tuner of that name with its published settings."""
-    if name not in TUNERS:
-        raise TuningError(f"unknown tuner '{name}': choose one of {', '.join(sorted(TUNERS))}")
+def tuner_names() -> list[str]:
+    return [*TUNERS, *NEED_A_MODEL]
+
+
+def make_tuner(
+    name: str, job: Job, *, model: Path | Pretrained | None = None, state: Path | None = None, engine: str = "flink"
+) -> Tuner:
+    """The tuner of that name with its published settings.
+
+    ``model`` (a bundle, or one already assigned to the job) and ``state`` serve the tuners that can use them.
+    """
+    check_tuner(name, has_model=model is not None)
+    if isinstance(model, Path):
+        model = load_model(model, job)
+    if name == StreamTune.name:
+        return StreamTune(job, model=model, memory=None if state is None else Memory(state, job), engine=engine)
+    if name == PaperStreamTune.name:
+        return PaperStreamTune(job, model=model, engine=engine)
+    if name == CalibratedDS2.name:
+        return CalibratedDS2(job, None if model is None else model.capacity.saturated_busy)
     return TUNERS[name](job)
+
+
+def check_tuner(name: str, *, has_model: bool) -> None:
+    """Refuse a tuner that cannot be made, before anything starts."""
+    if name not in tuner_names():
+        raise TuningError(f"unknown tuner '{name}': choose one of {', '.join(sorted(tuner_names()))}")
+    if name in NEED_A_MODEL and not has_model:
+        raise TuningError(f"'{name}' needs a model: give --model; 'streamtune pretrain' makes one")
+
+
+def load_model(path: Path, job: Job) -> Pretrained:
+    """A model bundle brought to this job; loads torch."""
+    from streamtune.encoder.assigned import AssignedModel
+    from streamtune.encoder.bundle import ModelBundle
+
+    return AssignedModel.of(ModelBundle.load(path), job)
 
 
 __all__ = [
     "DS2",
+    "NEED_A_MODEL",
     "TUNERS",
     "CalibratedDS2",
     "ContTune",
@@ -34,7 +74,15 @@ __all__ = [
     "FlinkAutoscalerSettings",
     "Greedy",
     "GreedySettings",
+    "Memory",
+    "PaperStreamTune",
+    "Pretrained",
     "Recommendation",
+    "StreamTune",
+    "StreamTuneSettings",
     "Tuner",
+    "check_tuner",
+    "load_model",
     "make_tuner",
+    "tuner_names",
 ]

@@ -145,3 +145,19 @@ class StreamTune(Tuner):
             elif far:
                 told[operator.id] += "; no past job resembles this one: the global encoder is used"
         return told
+
+
+class PaperStreamTune(StreamTune):
+    """Algorithm 2 as printed, with the classifier of the paper's experiments. Needs a model."""
+
+    name = "streamtune-paper"
+
+    def __init__(
+        self,
+        job: Job,
+        settings: StreamTuneSettings | None = None,
+        *,
+        model: Pretrained | None = None,
+        engine: str = "flink",
+    ) -> None:
+        super().__init__(job, settings or StreamTuneSettings.paper(), model=model, engine=engine)

@@ -1,0 +1,111 @@
+"""``streamtune bench``: the experiments of the papers, one command each."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from streamtune.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from streamtune.benchmark.paper.findings import Finding
+
+
+def bench(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, sweep-error, "
+            "sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them."
+        ),
+    ],
+    quick: Annotated[bool, typer.Option(help="One seed, ten changes, a small history: minutes.")] = False,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, for instance 0,1,2; each is a platform of its own.")] = None,
+    changes: Annotated[int | None, typer.Option(help="Changes of rates per workload.", min=1, max=120)] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs in each history.", min=100)] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Keep models and results here; a run that was stopped goes on from it.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Write the tables as JSON.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Run experiments of the StreamTune paper on the simulator, with the rivals and the oracle.
+
+    Histories are generated, models pre-trained and every tuner run over the paper's pattern of rates.
+    `bench paper` takes about an hour on two cores, --quick a few minutes.
+
+    \b
+    Examples:
+      streamtune bench fig6 fig7a table3 --quick
+      streamtune bench paper --work bench --report paper.html
+      streamtune bench sweep-error --seeds 0 --json
+    """
+    from dataclasses import replace
+
+    from streamtune.benchmark.paper.contest import Arena, Scale
+    from streamtune.benchmark.paper.experiments import EXPERIMENTS, chosen
+    from streamtune.benchmark.paper.report import write_findings
+    from streamtune.cli.arguments import make_folder_of
+
+    wanted = chosen(names)
+    scale = Scale.quick() if quick else Scale()
+    if seeds is not None:
+        scale = replace(scale, seeds=_seeds(seeds))
+    if changes is not None:
+        scale = replace(scale, changes=changes, sweep_changes=min(changes, scale.sweep_changes))
+    if runs is not None:
+        scale = replace(scale, runs=runs, sweep_runs=min(runs, scale.sweep_runs))
+    for file in (report, results):
+        if file is not None:
+            make_folder_of(file)
+    findings = []
+    with tempfile.TemporaryDirectory(prefix="streamtune-bench-") as scratch, err.status("starting") as status:
+        arena = Arena(scale, work or Path(scratch), lambda text: status.update(text))
+        for name in wanted:
+            start = time.perf_counter()
+            findings.append(EXPERIMENTS[name](arena))
+            err.print(f"{name}: {time.perf_counter() - start:.0f} s", style="dim")
+            if not as_json:
+                _print(findings[-1])
+    records = [finding.to_record() for finding in findings]
+    if as_json:
+        print_json(records)
+    if results is not None:
+        results.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    if report is not None:
+        command = f"streamtune bench {' '.join(names)}{' --quick' if quick else ''}"
+        write_findings(report, findings, title="StreamTune's evaluation, measured again", command=command)
+        err.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    from streamtune.errors import StreamTuneError
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise StreamTuneError(f"--seeds: expected whole numbers such as 0,1,2, but got {text!r}")
+    return tuple(int(part) for part in parts)
+
+
+def _print(finding: Finding) -> None:
+    out.rule(finding.title, align="left")
+    out.print(finding.setting, style="dim", highlight=False)
+    if finding.paper:
+        out.print(f"The paper: {finding.paper}", style="dim", highlight=False)
+    for shown in finding.tables:
+        table = Table(title=shown.title or None, title_justify="left")
+        for number, heading in enumerate(shown.headings):
+            table.add_column(heading, justify="left" if number == 0 else "right")
+        for row in shown.rows:
+            table.add_row(*row)
+        out.print(table)
+    for check in finding.checks:
+        verdict = "[green]met[/]" if check.met else "[red]missed[/]"
+        out.print(f"{verdict}: {check.target}: {check.measured}", highlight=False, soft_wrap=True)
