@@ -189,8 +189,8 @@ class FlinkClient:
             body["entryClass"] = entry_class
         if savepoint is not None:
             body["savepointPath"] = savepoint
-        # Compiling a job's graph on a busy machine takes longer than reading a number.
-        return self._text_field("POST", f"/jars/{jar_id}/run", "jobid", body=body, timeout_s=60.0)
+        # Planning a SQL job on a busy machine takes far longer than reading a number.
+        return self._text_field("POST", f"/jars/{jar_id}/run", "jobid", body=body, timeout_s=180.0)
 
     # How
 
