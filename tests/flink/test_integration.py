@@ -32,6 +32,10 @@ def side_by_side(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         chosen = {name: ON_AN_ADAPTIVE_CLUSTER[name] for name in _chosen(request, list(ON_AN_ADAPTIVE_CLUSTER))}
         with SideBySide(site, chosen) as running:
             yield running
+        processes = cluster.processes()
+    assert processes
+    assert not any(process.is_running(cluster.folder) for process in processes)
+    assert not cluster.folder.exists()
 
 
 @pytest.fixture(scope="module")
