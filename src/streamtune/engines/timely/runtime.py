@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamtune.engines.timely.feed import Feed, Timebase
@@ -170,7 +170,7 @@ class Runtime:
             self._progress_of_last() if is_last else None,
         )
 
-    def _progress_of_last(self) -> Any:
+    def _progress_of_last(self) -> Callable[[int], None]:
         """Notes the epochs that one last instance passes."""
         before_us = 0
 
