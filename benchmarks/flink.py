@@ -183,26 +183,45 @@ def _show_polling(results: Results) -> None:
 
 
 def _show_fidelity(results: Results) -> None:
-    table = Table(
+    headings = (
         "job",
-        "operators",
         "busy error (median)",
         "busy error (90 %)",
         "backpressure agrees",
-        title="simulator against Flink",
+        "oracle clean",
+        "one less short",
     )
+    table = Table(*headings, title="simulator against Flink")
     for key, rows in results.under("fidelity").items():
         errors = sorted(abs(row["busy_simulated"] - row["busy_measured"]) for row in rows)
         agree = mean((row["backpressured_simulated"] > 0.1) == (row["backpressured_measured"] > 0.1) for row in rows)
         table.add_row(
             key.split("/")[1],
-            str(len(rows)),
             f"{median(errors):.3f}",
             f"{errors[int(0.9 * (len(errors) - 1))]:.3f}",
             f"{100 * agree:.0f} %",
+            *_safe_parallelism(rows),
         )
     if table.row_count:
         console.print(table)
+
+
+def _safe_parallelism(rows: list[dict[str, Any]]) -> tuple[str, str]:
+    """How often Flink is clean at the oracle's plan, and short with one instance less, as the simulator says."""
+    backpressure: dict[tuple[float, bool], bool] = {}
+    for multiple in {row["multiple"] for row in rows}:
+        plans: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        operators = len({row["operator"] for row in rows})
+        of_rate = [row for row in rows if row["multiple"] == multiple]
+        for start in range(0, len(of_rate), operators):
+            seen = of_rate[start : start + operators]
+            plans[all(row["parallelism"] == row["oracle_parallelism"] for row in seen)] += seen
+        for is_oracle, seen in plans.items():
+            if seen:
+                backpressure[multiple, is_oracle] = any(row["backpressured_measured"] > 0.1 for row in seen)
+    clean = [not found for (_, is_oracle), found in backpressure.items() if is_oracle]
+    short = [found for (_, is_oracle), found in backpressure.items() if not is_oracle]
+    return f"{sum(clean)}/{len(clean)}", f"{sum(short)}/{len(short)}"
 
 
 def _show_tuning(stories: list[TuningStory]) -> None:

@@ -16,7 +16,7 @@ from streamtune.dataflow.operator import Frozen
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkUnreachableError
-from streamtune.engines.flink.metrics import SEEN_SHARE, Snapshot, observation_between
+from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
 from streamtune.engines.flink.polling import Poller, state_of
@@ -25,6 +25,9 @@ from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
 from streamtune.engines.flink.workload.program import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
 from streamtune.engines.flink.workload.submission import Submitter
 from streamtune.errors import EngineError
+
+# By the subtasks' own clocks; the rest is what the JobManager's fetches are apart.
+_COVERED_SHARE = 0.8
 
 
 class FlinkSettings(Frozen):
@@ -141,7 +144,11 @@ class FlinkEngine(Engine):
             rates=rates,
             slots=overview.slots_available + slots_needed(details, {}),
         )
-        said = {key: one.rate for key, one in self._overrides.operators.items() if one.rate is not None}
+        said = {
+            imported.operator_of.get(key, key): one.rate
+            for key, one in self._overrides.operators.items()
+            if one.rate is not None
+        }
         self._attached[details.id] = _Attached(
             details.id, imported, program, rates_file if rates is not None else None, said, changed_at
         )
@@ -167,6 +174,8 @@ class FlinkEngine(Engine):
                 return last
         except FlinkUnreachableError as error:
             return NotReady(str(error))
+        except FlinkNotFoundError as error:  # gone within the window, or between two lives: the next look will tell
+            return NotReady(str(error), retry_after_s=1.0)
         return observation_between(first, last, deployment.job, self._offered(attached))
 
     def _running_details(self, attached: _Attached) -> JobDetails | NotReady:
@@ -192,11 +201,11 @@ class FlinkEngine(Engine):
         return details if state is None else NotReady(state)
 
     def _wait_until_settled(self, attached: _Attached, details: JobDetails, settle_s: float) -> None:
-        started_s = min((details.now_ms - vertex.start_ms) / 1000 for vertex in details.vertices)
-        elapsed_s = started_s if details.now_ms > 0 else settle_s
+        """Wait until the last change, ours or a restart of the job's own, lies far enough back."""
+        elapsed_s = min((details.now_ms - vertex.start_ms) / 1000 for vertex in details.vertices)
         if attached.changed_at is not None:
-            elapsed_s = (self._clock.now() - attached.changed_at).total_seconds()
-        self._clock.sleep(max(0.0, settle_s - elapsed_s))
+            elapsed_s = min(elapsed_s, (self._clock.now() - attached.changed_at).total_seconds())
+        self._clock.sleep(min(settle_s, max(0.0, settle_s - elapsed_s)))
 
     def _fresh_snapshot(self, attached: _Attached) -> Snapshot | NotReady:
         """A snapshot that the JobManager fetched just now: asking makes it fetch, the next answer has the result."""
@@ -216,7 +225,7 @@ class FlinkEngine(Engine):
             last = self._poller.snapshot(attached.job_id, attached.imported)
             if isinstance(last, NotReady) or waited_s >= self._settings.fetch_patience_s:
                 return last
-            if self._poller.covered_s(first, last) >= max(SEEN_SHARE, 0.8) * length_s:
+            if self._poller.covered_s(first, last) >= _COVERED_SHARE * length_s:
                 return last
             self._clock.sleep(self._settings.poll_s)
             waited_s += self._settings.poll_s

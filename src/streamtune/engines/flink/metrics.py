@@ -19,7 +19,7 @@ from streamtune.engines.base import NotReady
 from streamtune.engines.flink.responses import RUNNING, IoMetrics, VertexDetails
 
 # A window must be seen at least to this part by the subtasks' own clocks; less means the values are stale.
-SEEN_SHARE = 0.5
+_SEEN_SHARE = 0.5
 # A source that is blocked all the time says little about what it was offered; its rate is not scaled up beyond this.
 _LEAST_FREE_SHARE = 0.05
 
@@ -152,7 +152,7 @@ class _Difference:
             return NotReady(f"the counters of '{name}' went backwards", retry_after_s=1.0)
         parts = [_shares(a, b, wall_s) for a, b in pairs]
         length_s = sum(part[0] for part in parts) / len(parts)
-        if not length_s >= SEEN_SHARE * wall_s:
+        if not length_s >= _SEEN_SHARE * wall_s:
             return NotReady(f"the metrics of '{name}' are stale: {length_s:.1f} s of {wall_s:.1f} s were reported")
         busy, idle, blocked = (sum(part[i] for part in parts) / len(parts) for i in (1, 2, 3))
         hottest = max((part[1] for part in parts if math.isfinite(part[1])), default=math.nan)
