@@ -32,7 +32,8 @@ import numpy as np
 
 from streamtune.benchmark.flink_jobs import LIMIT, engine_on, small_cluster, small_workload
 from streamtune.dataflow import Observation, ParallelismPlan, Run
-from streamtune.dataflow.demand import input_rates, smallest_parallelism
+from streamtune.dataflow.demand import input_rates
+from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkEngine
 from streamtune.errors import EngineError, StreamTuneError

@@ -29,7 +29,8 @@ from pathlib import Path
 import numpy as np
 
 from streamtune.dataflow import ParallelismPlan, Run
-from streamtune.dataflow.demand import input_rates, smallest_parallelism
+from streamtune.dataflow.demand import input_rates
+from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.timely import TimelyEngine, TimelySettings
 from streamtune.labels import label_observation

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamtune.dataflow import Dataflow
-from streamtune.dataflow.demand import input_rates, smallest_parallelism
-from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.dataflow.demand import input_rates
+from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
 from streamtune.workloads import random_job
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
 from streamtune.dataflow import ParallelismPlan
-from streamtune.dataflow.demand import input_rates, smallest_parallelism
+from streamtune.dataflow.demand import input_rates
+from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.dataflow.spec import JobSpec, parse_spec
 from streamtune.engines.flink import FlinkClient
 from streamtune.engines.flink.workload import Submitter, WorkloadSettings

@@ -1,14 +1,10 @@
-"""From rates and physics to needs: what reaches each operator, and the parallelism that serves it."""
+"""What reaches each operator of a dataflow when nothing is a bottleneck."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from streamtune.dataflow.graph import Dataflow
-from streamtune.dataflow.physics import OperatorPhysics
-
-# A capacity that misses a rate by float noise alone still serves it.
-_ROUNDING = 1e-9
 
 
 def input_rates(
@@ -27,15 +23,3 @@ def input_rates(
         arriving = sum(rates[before] * selectivities[before] for before in flow.predecessors(operator_id))
         rates[operator_id] = source_rates.get(operator_id, arriving)
     return rates
-
-
-def smallest_parallelism(physics: OperatorPhysics, rate_per_s: float, limit: int) -> int | None:
-    """The smallest parallelism up to ``limit`` whose capacity is at least ``rate_per_s``; None if there is none.
-
-    >>> smallest_parallelism(OperatorPhysics(service_us=1000), 3500, 100)
-    4
-    """
-    for parallelism in range(1, limit + 1):
-        if physics.capacity_per_s(parallelism) >= rate_per_s * (1 - _ROUNDING):
-            return parallelism
-    return None

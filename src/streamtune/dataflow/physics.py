@@ -6,6 +6,9 @@ from pydantic import Field
 
 from streamtune.dataflow.operator import Frozen
 
+# A capacity that misses a rate by float noise alone still serves it.
+_ROUNDING = 1e-9
+
 
 class OperatorPhysics(Frozen):
     """What one operator really costs, and how it really scales.
@@ -40,3 +43,15 @@ class OperatorPhysics(Frozen):
         4000.0
         """
         return 1e6 / self.service_us * self.speedup(parallelism) / self.hot_factor(parallelism)
+
+
+def smallest_parallelism(physics: OperatorPhysics, rate_per_s: float, limit: int) -> int | None:
+    """The smallest parallelism up to ``limit`` whose capacity is at least ``rate_per_s``; None if there is none.
+
+    >>> smallest_parallelism(OperatorPhysics(service_us=1000), 3500, 100)
+    4
+    """
+    for parallelism in range(1, limit + 1):
+        if physics.capacity_per_s(parallelism) >= rate_per_s * (1 - _ROUNDING):
+            return parallelism
+    return None

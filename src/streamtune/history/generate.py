@@ -25,8 +25,9 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from streamtune.dataflow import Observation, ParallelismPlan, Run
-from streamtune.dataflow.demand import input_rates, smallest_parallelism
+from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.operator import Frozen
+from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import SimulatorSettings, simulate_once
 from streamtune.engines.simulator.settings import MeasurementError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamtune.dataflow.demand import input_rates, smallest_parallelism
-from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.dataflow.demand import input_rates
+from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
 from streamtune.dataflow.spec import JobSpec
 from streamtune.errors import EngineError
 
