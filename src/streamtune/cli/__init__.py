@@ -11,6 +11,7 @@ from streamtune import __version__
 from streamtune.cli import costmodel, flink, history, model, workloads
 from streamtune.cli.advise import advise
 from streamtune.cli.bench import bench
+from streamtune.cli.bench_zerotune import bench_zerotune
 from streamtune.cli.cluster import cluster
 from streamtune.cli.collect import collect
 from streamtune.cli.demo import demo
@@ -31,7 +32,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (validate, simulate, oracle, tune, demo, distance, cluster, pretrain, collect, predict, advise, bench):
+for command in (
+    *(validate, simulate, oracle, tune, demo, distance, cluster, pretrain, collect, predict, advise),
+    *(bench, bench_zerotune),
+):
     app.command()(command)
 for group in (workloads, history, flink, model, costmodel):
     app.add_typer(group.app)

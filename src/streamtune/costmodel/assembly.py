@@ -33,9 +33,10 @@ def members_of(settings_json: str) -> list[str]:
     ]
 
 
-def trained_member(table: pa.Table, settings_json: str) -> tuple[bytes, str]:
+def trained_member(table: pa.Table, settings_json: str, train_share: float = 0.8) -> tuple[bytes, str]:
     """Train one network on the training part of ``table``; the network with its encoder, and a word on how it went."""
-    parts = split(table.sort_by([("query", "ascending"), ("enumeration", "ascending"), ("latency_ms", "ascending")]))
+    table = table.sort_by([("query", "ascending"), ("enumeration", "ascending"), ("latency_ms", "ascending")])
+    parts = split(table, train_share)
     for part in ("train", "validation"):
         if not parts[part].num_rows:
             raise StreamTuneError(f"{table.num_rows} plans leave none for the {part} part: add plans of more queries")

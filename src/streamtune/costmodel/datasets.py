@@ -42,9 +42,9 @@ def plans_of(table: pa.Table) -> LabelledPlans:
     )
 
 
-def split(table: pa.Table) -> dict[Part, pa.Table]:
+def split(table: pa.Table, train: float = 0.8, validation: float = 0.1) -> dict[Part, pa.Table]:
     """A table in its three parts; all rows of a query are in the same one."""
-    parts = np.array([part_of(query) for query in table.column("query").to_pylist()])
+    parts = np.array([part_of(query, train, validation) for query in table.column("query").to_pylist()])
     chosen: dict[Part, pa.Table] = {}
     for part in ("train", "validation", "test"):
         chosen[part] = table.filter(pa.array(parts == part))

@@ -35,10 +35,15 @@ def plans_table(history: History) -> Table:
     return History(history.spark, history.location, TableSettings(format=history.settings.format)).table(PLANS)
 
 
+def part_of_settings(settings: PlanDataSettings) -> str:
+    """The id under which the plans of these settings are stored."""
+    return "generated-" + hashlib.sha256(settings.model_dump_json().encode()).hexdigest()[:16]
+
+
 def generate_plans(history: History, settings: PlanDataSettings, partitions: int | None = None) -> int:
     """Draw, run and store plans; a set that is there already is left alone. How many rows there are of it."""
     settings.check()
-    part = "generated-" + hashlib.sha256(settings.model_dump_json().encode()).hexdigest()[:16]
+    part = part_of_settings(settings)
     parallel = partitions or history.spark.sparkContext.defaultParallelism * 4
     task = partial(_label_batches, settings=settings, optisample=calibrated_optisample(settings.seed))
     numbers = history.spark.range(0, settings.plans, 1, parallel)
@@ -77,7 +82,7 @@ def plans_of_history(history: History, engine: str, hosts: Cluster = UNKNOWN_HOS
 def _describe_batches(batches: Iterator[pa.RecordBatch], hosts: Cluster) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
-            rows = [_describe(_run_of(row), hosts) for row in batch.slice(first, _ROWS_PER_BATCH).to_pylist()]
+            rows = [describe_run(_run_of(row), hosts) for row in batch.slice(first, _ROWS_PER_BATCH).to_pylist()]
             yield pa.RecordBatch.from_pylist(rows, schema=LABELLED_SCHEMA)
 
 
@@ -85,7 +90,8 @@ def _run_of(row: dict[str, Any]) -> Run:
     return Run.model_validate({**row, "source_rates": dict(row["source_rates"])})
 
 
-def _describe(run: Run, hosts: Cluster) -> dict[str, Any]:
+def describe_run(run: Run, hosts: Cluster) -> dict[str, Any]:
+    """A run with latency and throughput as one labelled plan; the job is its query."""
     job = Job(run.job, run.dataflow, max(operator.parallelism for operator in run.operators))
     plan = ParallelismPlan({operator.id: operator.parallelism for operator in run.operators})
     ratios = seen_selectivity(

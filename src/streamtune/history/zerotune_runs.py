@@ -33,8 +33,11 @@ from streamtune.workloads.zerotune import (
 
 Enumeration = Literal["optisample", "random"]
 _PLANS, _CALIBRATION = 1, 2
-# OptiSample alone gives one plan per query. Stretching all of it, and each operator by itself, shows its neighbourhood.
-_STRETCH_ALL, _STRETCH_ONE = 0.4, 0.25
+# OptiSample alone gives one plan per query, and a model that has seen nothing else cannot tell what a plan with far too
+# few instances would do. Half of the plans are therefore stretched by a factor between these, and each operator by one
+# of its own.
+_STRETCH_ALL = (1 / 16, 4.0)
+_STRETCH_ONE = 0.4
 _CALIBRATION_QUERIES = 300
 
 
@@ -45,7 +48,7 @@ class PlanDataSettings(Frozen):
     seed: int = Field(default=0, ge=0, description="draws everything")
     structures: tuple[str, ...] = Field(default=SEEN_STRUCTURES, description="structures, in turn")
     enumeration: Enumeration = Field(default="optisample", description="how parallelism is chosen")
-    explore: bool = Field(default=True, description="stretch OptiSample's plans at random, to see their neighbourhood")
+    explore: bool = Field(default=True, description="stretch half of OptiSample's plans at random, to see bad ones too")
     ranges: str = Field(
         default="seen", description="seen, unseen, or the one parameter that is drawn from the testing range"
     )
@@ -77,8 +80,8 @@ def plan_of(query: ZeroTuneQuery, number: int, settings: PlanDataSettings, optis
     if settings.enumeration == "random":
         return ParallelismPlan(random_degrees(query, rng))
     scale: dict[str, float] | float = 1.0
-    if settings.explore:
-        overall = rng.lognormal(0.0, _STRETCH_ALL)
+    if settings.explore and rng.random() < 0.5:
+        overall = np.exp(rng.uniform(*np.log(_STRETCH_ALL)))
         scale = {key: float(overall * rng.lognormal(0.0, _STRETCH_ONE)) for key in query.job.dataflow.index}
     return ParallelismPlan(optisample.degrees(query.job, query.largest_parallelism, scale=scale))
 

@@ -1,0 +1,162 @@
+"""Experiments 4 and 6: how many plans are needed, which features and choices matter; and how fast predictions are."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from streamtune.benchmark.paper.findings import Check, Finding, Shown
+from streamtune.benchmark.zerotune.accuracy import held_out_settings
+from streamtune.benchmark.zerotune.arena import TEST_FIRST, ZeroTuneArena
+from streamtune.benchmark.zerotune.scores import HEADINGS, row, score
+from streamtune.costmodel.columns import PlanColumns
+from streamtune.costmodel.datasets import split
+from streamtune.dataflow.hosts import Cluster
+from streamtune.history.zerotune_runs import PlanDataSettings, calibrated_optisample, plan_of, query_of
+from streamtune.workloads.cloudlab import machine
+from streamtune.workloads.zerotune import SEEN_STRUCTURES, UNSEEN_STRUCTURES, draw_query
+
+
+def data_experiment(arena: ZeroTuneArena) -> Finding:
+    """Experiment 4 (Fig. 9): OptiSample against random enumeration over the number of training plans."""
+    scale = arena.scale
+    seen, unseen, random_plans = arena.tables(
+        held_out_settings(arena, SEEN_STRUCTURES, TEST_FIRST, scale.test_plans),
+        held_out_settings(arena, UNSEEN_STRUCTURES, TEST_FIRST, scale.test_plans),
+        PlanDataSettings(
+            plans=3 * scale.test_plans, enumeration="random", first=TEST_FIRST, seed=scale.seed, explore=False
+        ),
+    )
+    sources = {name: arena.training_plans(name) for name in ("optisample", "random")}
+    tasks = [(name, plans) for name in sources for plans in scale.curve]
+    models = arena.models([arena.task(sources[name], plans) for name, plans in tasks])
+    both = pa.concat_tables([seen, random_plans])
+    sets = {"seen": seen, "unseen structures": unseen, "random plans": random_plans, "seen and random": both}
+    figures: dict[str, dict[str, dict[str, object]]] = {}
+    rows = []
+    for (name, plans), model in zip(tasks, models, strict=True):
+        found = {where: score(model, table) for where, table in sets.items()}
+        figures.setdefault(name, {})[str(plans)] = {**found, "seconds": model.notes["seconds"]}
+        rows += [row(f"{name} {plans}: {where}", one) for where, one in found.items()]
+    checks = tuple(_needed(figures, where, target) for where in sets for target in ("latency", "throughput"))
+    return Finding(
+        "zerotune-data",
+        "Experiment 4: OptiSample against random enumeration",
+        f"{', '.join(map(str, scale.curve))} training plans, one network each, {scale.small_epochs} epochs, "
+        f"seed {scale.seed}. Test plans are OptiSample's; 'random plans' are not, and are the fair opposite",
+        "Fig. 9: OptiSample needs 5k queries where random needs 18k",
+        (Shown("", ("training plans: test plans", *HEADINGS), tuple(rows)),),
+        checks=checks,
+        figures=figures,
+    )
+
+
+def _needed(figures: dict[str, dict[str, dict[str, object]]], where: str, target: str) -> Check:
+    """How many OptiSample plans reach what random plans reach with all."""
+    curve = {int(plans): _median(entry, where, target) for plans, entry in figures["optisample"].items()}
+    most = max(int(plans) for plans in figures["random"])
+    goal = _median(figures["random"][str(most)], where, target)
+    enough = [plans for plans, median in sorted(curve.items()) if median <= goal]
+    measured = f"{enough[0]} of {most} reach {goal:.3f}" if enough else f"{goal:.3f} is not reached with {most}"
+    return Check(
+        f"OptiSample needs half of random's plans ({where}, {target})", measured, bool(enough) and enough[0] <= most / 2
+    )
+
+
+def _median(entry: dict[str, object], where: str, target: str) -> float:
+    scores = entry[where]
+    assert isinstance(scores, dict)
+    return float(scores[target]["median"])
+
+
+def ablation_experiment(arena: ZeroTuneArena) -> Finding:
+    """Experiment 6 (Fig. 11): feature sets; and our readout and loss against the paper's."""
+    scale = arena.scale
+    (unseen,) = arena.tables(held_out_settings(arena, UNSEEN_STRUCTURES, TEST_FIRST, scale.test_plans))
+    table = arena.training_plans()
+    variants = {
+        "all features": arena.task(table, scale.small_plans),
+        "operator features only": arena.task(table, scale.small_plans, feature_set="operator"),
+        "parallelism and resources only": arena.task(table, scale.small_plans, feature_set="parallelism_and_resource"),
+        "Table I without demand": arena.task(table, scale.small_plans, feature_set="table_one"),
+        "read at the sink (paper)": arena.task(table, scale.small_plans, readout="sink"),
+        "q-error as loss (paper)": arena.task(table, scale.small_plans, loss="q_error"),
+        "sink and q-error (paper)": arena.task(table, scale.small_plans, readout="sink", loss="q_error"),
+    }
+    models = dict(zip(variants, arena.models(list(variants.values())), strict=True))
+    seen = split(table)["test"]
+    figures = {
+        name: {"seen": score(model, seen), "unseen structures": score(model, unseen)} for name, model in models.items()
+    }
+    rows = tuple(row(f"{name}: {where}", one) for name, both in figures.items() for where, one in both.items())
+    return Finding(
+        "zerotune-ablation",
+        "Experiment 6: features, readout and loss",
+        f"{scale.small_plans} training plans, one network each, {scale.small_epochs} epochs, seed {scale.seed}",
+        "Fig. 11: operator features alone do not suffice; all together are best",
+        (Shown("", ("variant: test plans", *HEADINGS), rows),),
+        figures=figures,
+    )
+
+
+def speed_experiment(arena: ZeroTuneArena) -> Finding:
+    """Prediction time, and how often more hosts lower the predicted throughput."""
+    model = arena.main_model()
+    query = draw_query("3-way-join", TEST_FIRST)
+    one = PlanColumns.of_plans(query.job, [2] * len(query.job.dataflow.operators), query.cluster)
+    single_ms = 1000 * _best_of(30, lambda: model.predict(one))
+    limit = query.largest_parallelism
+    degrees = np.random.default_rng(0).integers(1, limit + 1, size=(5000, len(query.job.dataflow.operators)))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    per_s = 5000 / _best_of(3, lambda: model.predict(PlanColumns.of_plans(query.job, degrees, query.cluster)))
+    torch.set_num_threads(threads)
+    drops = host_violations(arena, 2 * arena.scale.test_plans)
+    violations = float((drops > 1.05).mean())
+    return Finding(
+        "zerotune-speed",
+        "Prediction time, and more hosts",
+        f"{len(model.networks)} networks, features included; {len(drops)} plans on 2 and on 6 hosts of one kind",
+        "",
+        checks=(
+            Check("one plan under 10 ms", f"{single_ms:.1f} ms", single_ms < 10),
+            Check("5,000 plans/s in a batch on 2 cores", f"{per_s:,.0f} plans/s", per_s >= 5000),
+            Check(
+                "more hosts lower predicted throughput by more than 5 %",
+                f"{violations:.1%} of plans, at worst by a factor of {float(drops.max()):.2f}",
+                violations <= 0.01,
+            ),
+        ),
+        figures={"one_plan_ms": single_ms, "plans_per_s": per_s, "host_violations": violations},
+    )
+
+
+def host_violations(arena: ZeroTuneArena, plans: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Predicted throughput on two hosts over that on six of the same kind, for the same plan."""
+    model, optisample = arena.main_model(), calibrated_optisample(arena.scale.seed)
+    settings = PlanDataSettings(plans=plans, first=TEST_FIRST, seed=arena.scale.seed)
+    few, many = Cluster((machine("m510"),) * 2), Cluster((machine("m510"),) * 6)
+    drops = []
+    for number in range(plans):
+        query = query_of(number, settings)
+        plan = plan_of(query, number, settings, optisample)
+        degrees = [min(plan[key], few.cores) for key in query.job.dataflow.index]
+        rates = [
+            model.predict(PlanColumns.of_plans(query.job, degrees, cluster)).throughput_per_s[0]
+            for cluster in (few, many)
+        ]
+        drops.append(rates[0] / rates[1])
+    return np.array(drops)
+
+
+def _best_of(times: int, work: object) -> float:
+    assert callable(work)
+    took = []
+    for _ in range(times):
+        started = time.perf_counter()
+        work()
+        took.append(time.perf_counter() - started)
+    return min(took)
