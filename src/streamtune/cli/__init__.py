@@ -14,11 +14,13 @@ from streamtune.cli.bench import bench
 from streamtune.cli.bench_zerotune import bench_zerotune
 from streamtune.cli.cluster import cluster
 from streamtune.cli.collect import collect
+from streamtune.cli.compare import compare
 from streamtune.cli.demo import demo
 from streamtune.cli.distance import distance
 from streamtune.cli.model import pretrain
 from streamtune.cli.output import err
 from streamtune.cli.predict import predict
+from streamtune.cli.recommend import recommend
 from streamtune.cli.simulate import oracle, simulate
 from streamtune.cli.tune import tune
 from streamtune.cli.validate import validate
@@ -33,7 +35,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(validate, simulate, oracle, tune, demo, distance, cluster, pretrain, collect, predict, advise),
+    *(
+        validate,
+        simulate,
+        oracle,
+        tune,
+        recommend,
+        compare,
+        demo,
+        distance,
+        cluster,
+        pretrain,
+        collect,
+        predict,
+        advise,
+    ),
     *(bench, bench_zerotune),
 ):
     app.command()(command)

@@ -1,7 +1,9 @@
-"""``streamtune demo``: the main job from nothing to a report, in one command."""
+"""``streamtune demo``: the whole product from nothing to a report, in one command."""
 
 from __future__ import annotations
 
+import tempfile
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -9,33 +11,71 @@ import typer
 
 from streamtune.cli.output import err, out
 
+JOBS = ("nexmark-q5", "pqp-3way-0")
+RUNS, RANDOM_JOBS = 2_000, 60
+
 
 def demo(
     out_file: Annotated[Path, typer.Option("--out", help="Where to write the report.")] = Path("demo-report.html"),
+    runs: Annotated[int, typer.Option(help="Runs in the generated history.", min=200)] = RUNS,
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
 ) -> None:
-    """Tune Nexmark Q5 over a cycle of rates on the simulator and write an HTML report.
+    """Learn from a history of other jobs, then tune two jobs against DS2, and write a report with the oracle.
+
+    A history is generated on the simulator, labelled, clustered and learnt from on Spark; then Nexmark Q5 and a PQP
+    three-way join, at rates the history does not have, are tuned over a cycle of ten rates.
 
     \b
     Example:
       streamtune demo --out report.html
     """
     from streamtune.audit import AuditTrail
+    from streamtune.benchmark.platform import Platform
     from streamtune.benchmark.report import write_report
     from streamtune.benchmark.tuning import tune_on_simulator
+    from streamtune.cli.arguments import make_folder_of
     from streamtune.cli.live import LiveTable
     from streamtune.cli.tune import print_story
-    from streamtune.tuners import DS2
+    from streamtune.encoder.assigned import AssignedModel
+    from streamtune.tuners import DS2, StreamTune
     from streamtune.workloads import catalogue, rates
 
-    workload = catalogue.load("nexmark-q5")
-    wanted = [workload.rates_at(multiple) for multiple in rates.cycle()]
+    started = time.perf_counter()
+    make_folder_of(out_file)
+
+    def say(text: str) -> None:
+        err.print(f"==> [{time.perf_counter() - started:4.0f} s] {text}", highlight=False, markup=False)
+
+    platform = Platform(seed=seed, runs=runs, random_jobs=RANDOM_JOBS)
+    stories = []
     audit_file = out_file.with_suffix(".audit.jsonl")
     audit_file.unlink(missing_ok=True)
-    err.print("==> tuning nexmark-q5 with DS2 over ten source rates (the first run compiles the simulator)")
-    with AuditTrail(audit_file) as trail, LiveTable(workload.spec.job, len(wanted), err) as live:
-        story = tune_on_simulator(workload.spec, DS2, wanted, seed=seed, audit=trail, watch=live.show)
-    write_report(out_file, [story], title="Nexmark Q5 tuned over a cycle of rates", command="streamtune demo")
-    print_story(story)
+    with tempfile.TemporaryDirectory(prefix="streamtune-demo-") as folder, AuditTrail(audit_file) as trail:
+        bundle = platform.model(Path(folder), say)
+        for name in JOBS:
+            workload = catalogue.load(name)
+            wanted = [workload.rates_at(multiple) for multiple in rates.cycle()]
+            assigned = AssignedModel.of(bundle, workload.spec.job)
+            for label, make in (
+                ("StreamTune", lambda job, assigned=assigned: StreamTune(job, model=assigned)),
+                ("DS2", DS2),
+            ):
+                say(f"{label} tunes {name} over ten source rates")
+                with LiveTable(workload.spec.job, len(wanted), err) as live:
+                    stories.append(
+                        tune_on_simulator(
+                            workload.spec,
+                            make,
+                            wanted,
+                            seed=seed,
+                            settings=platform.simulator,
+                            audit=trail,
+                            watch=live.show,
+                        )
+                    )
+    write_report(out_file, stories, title="StreamTune and DS2 on two jobs", command="streamtune demo")
+    for story in stories:
+        print_story(story)
+    say("done")
     out.print(f"report: {out_file.resolve()}", highlight=False, soft_wrap=True)
     out.print(f"audit trail: {audit_file.resolve()}", highlight=False, soft_wrap=True)

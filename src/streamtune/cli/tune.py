@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,19 +10,49 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, print_json
-from streamtune.cli.simulate import JobArgument, JsonOption
+from streamtune.cli.simulate import JsonOption
 
 if TYPE_CHECKING:
+    from streamtune.audit import AuditTrail
     from streamtune.benchmark.tuning import TuningStory
+    from streamtune.cli.flink_tuning import FlinkTuning
+    from streamtune.controller import Guards, Moment
+    from streamtune.dataflow import Job
+    from streamtune.dataflow.spec import JobSpec
+    from streamtune.engines.base import MeasurementWindow
+    from streamtune.tuners import Tuner
+
+ENGINES = ("simulator", "flink", "timely")
+FLINK_URL = "http://127.0.0.1:8081"
+# Flink's metrics are real some ten seconds after a start, and half a minute evens out windows that fire.
+FLINK_TIMING_S = (20.0, 30.0)
+TUNER_HELP = (
+    "Which method decides: streamtune, streamtune-paper, ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion or "
+    "greedy."
+)
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", help="A model bundle ('streamtune pretrain'): what past jobs taught. Without it, nothing."),
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option("--state", help="Keep what this job teaches in this file, and go on from it next time."),
+]
+Timing = tuple[float | None, float | None]
 
 
 def tune(
-    job: JobArgument,
-    engine: Annotated[str, typer.Option(help="Where the job runs: simulator.")] = "simulator",
-    tuner: Annotated[
-        str,
-        typer.Option(help="Which method decides: ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion or greedy."),
-    ] = "ds2",
+    job: Annotated[
+        str, typer.Argument(help="A job spec (YAML or JSON), or a built-in workload; not needed with --engine flink.")
+    ] = "",
+    engine: Annotated[str, typer.Option(help="Where the job runs: simulator, flink or timely.")] = "simulator",
+    tuner: Annotated[str, typer.Option(help=TUNER_HELP)] = "streamtune",
+    model: ModelOption = None,
+    state: StateOption = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(help="A cost model ('streamtune costmodel train'): start with the plan it advises, not with 1."),
+    ] = None,
     rates: Annotated[
         str, typer.Option(help="pattern (the paper's 120 changes), cycle (its ten rates), or a YAML/JSON list.")
     ] = "cycle",
@@ -29,44 +60,57 @@ def tune(
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
     bias: Annotated[float | None, typer.Option(help="Spread of the bias of measured busy time over types.")] = None,
     noise: Annotated[float | None, typer.Option(help="Spread of the noise of measured busy time.")] = None,
-    settle: Annotated[float, typer.Option(help="Seconds to wait after a change before measuring.")] = 120.0,
-    window: Annotated[float, typer.Option(help="Seconds to measure.")] = 60.0,
+    settle: Annotated[
+        float | None, typer.Option(help="Seconds to wait after a change before measuring; each engine has a default.")
+    ] = None,
+    window: Annotated[float | None, typer.Option(help="Seconds to measure; each engine has a default.")] = None,
     max_reconfigurations: Annotated[int, typer.Option(help="Bound per change of rates.")] = 10,
     min_parallelism: Annotated[int, typer.Option(help="No operator goes below.")] = 1,
     max_parallelism: Annotated[int | None, typer.Option(help="No operator goes above.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="An operator never to touch; may be repeated.")] = None,
     tune_sources: Annotated[bool, typer.Option(help="Let sources be changed too.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Recommend, but deploy nothing.")] = False,
+    url: Annotated[str, typer.Option(help="flink: address of the JobManager's REST endpoint.")] = FLINK_URL,
+    job_id: Annotated[
+        str | None, typer.Option("--job", help="flink: id of the running job; not needed if it is the only one.")
+    ] = None,
+    overrides: Annotated[Path | None, typer.Option(help="flink: YAML file with what a plan does not tell.")] = None,
+    jar: Annotated[
+        Path | None, typer.Option(help="flink: the job's jar, for clusters that cannot rescale live.")
+    ] = None,
+    entry_class: Annotated[str | None, typer.Option(help="flink: main class in that jar.")] = None,
+    watch_s: Annotated[
+        float, typer.Option("--watch", help="flink: go on for so many seconds and tune whenever rates change.", min=0)
+    ] = 0.0,
+    max_per_hour: Annotated[int, typer.Option(help="flink: how often a job may be reconfigured in an hour.")] = 12,
     audit: Annotated[Path | None, typer.Option(help="Append every decision to this file, as JSON lines.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report (simulator and timely).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a job while its source rates change.
 
-    For every change of rates: observe, recommend, deploy, until there is no backpressure or nothing changes.
+    For every change of rates: observe, recommend, deploy, until there is no backpressure or nothing changes. On flink,
+    rates come from outside: one tuning process, or as many as --watch allows.
 
     \b
     Examples:
-      streamtune tune nexmark-q5
-      streamtune tune job.yaml --rates pattern --audit audit.jsonl --report report.html
-      streamtune tune pqp-3way-0 --rates my-rates.yaml --exclude sink --json
+      streamtune tune nexmark-q5 --model model
+      streamtune tune job.yaml --model model --state tuning.db --rates pattern --report report.html
+      streamtune tune pqp-3way-0 --tuner ds2 --rates my-rates.yaml --exclude sink --json
+      streamtune tune --engine flink --url http://jobmanager:8081 --model model --dry-run
+      streamtune tune nexmark-q3 --engine timely --changes 3
     """
     from streamtune.audit import AuditTrail
-    from streamtune.benchmark.report import write_report
-    from streamtune.benchmark.tuning import tune_on_simulator
-    from streamtune.cli.arguments import find_job, make_folder_of, measurement_error, parse_rate_changes
-    from streamtune.cli.live import LiveTable
+    from streamtune.cli.arguments import make_folder_of
     from streamtune.controller import Guards
-    from streamtune.engines.base import MeasurementWindow
-    from streamtune.engines.simulator import SimulatorSettings
     from streamtune.errors import StreamTuneError
-    from streamtune.tuners import make_tuner
+    from streamtune.tuners import check_tuner, make_tuner
 
-    if engine != "simulator":
-        raise StreamTuneError(f"unknown engine '{engine}': choose simulator")
-    spec = find_job(job)
-    wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
-    make_tuner(tuner, spec.job)  # refuse an unknown tuner before anything starts
+    if engine not in ENGINES:
+        raise StreamTuneError(f"unknown engine '{engine}': choose {', '.join(ENGINES)}")
+    if not job and engine != "flink":
+        raise StreamTuneError("which job? Give a job spec or a workload, for instance: streamtune tune nexmark-q5")
+    check_tuner(tuner, has_model=model is not None)
     if report is not None:
         make_folder_of(report)
     guards = Guards(
@@ -77,27 +121,170 @@ def tune(
         tune_sources=tune_sources,
         dry_run=dry_run,
     )
-    with AuditTrail(audit) as trail, LiveTable(spec.job, len(wanted), err) as live:
-        story = tune_on_simulator(
-            spec,
-            lambda tuned: make_tuner(tuner, tuned),
-            wanted,
-            seed=seed,
-            settings=SimulatorSettings(error=measurement_error(bias, noise)),
-            guards=guards,
-            window=MeasurementWindow(settle, window),
-            audit=trail,
-            watch=live.show,
-        )
+
+    def make(tuned: Job) -> Tuner:
+        return make_tuner(tuner, tuned, model=model, state=state, engine=engine)
+
+    with AuditTrail(audit) as trail:
+        if engine == "flink":
+            from streamtune.cli.flink_tuning import FlinkTuning
+
+            where = FlinkTuning(url, job_id, overrides, jar, entry_class, watch_s=watch_s, max_per_hour=max_per_hour)
+            _tune_flink(where, make, guards, (settle, window), trail, as_json)
+            return
+        if engine == "timely":
+            story = _tune_timely(job, make, rates, changes, seed, guards, (settle, window), trail)
+        else:
+            story = _tune_simulator(
+                job, make, rates, changes, seed, (bias, noise), guards, (settle, window), trail, start_from
+            )
     if report is not None:
-        write_report(report, [story], title=f"{spec.job.name} tuned by {tuner}", command=f"streamtune tune {job}")
+        from streamtune.benchmark.report import write_report
+
+        write_report(report, [story], title=f"{story.job} tuned by {tuner}", command=f"streamtune tune {job}")
     if as_json:
         print_json(story.summary())
         return
     print_story(story)
-    for label, path in (("report", report), ("audit trail", audit)):
+    for label, path in (("report", report), ("audit trail", audit), ("state", state)):
         if path is not None:
             out.print(f"{label}: {path}", highlight=False, soft_wrap=True)
+
+
+def _tune_simulator(
+    job: str,
+    make: Callable[[Job], Tuner],
+    rates: str,
+    changes: int | None,
+    seed: int,
+    error: tuple[float | None, float | None],
+    guards: Guards,
+    timing: Timing,
+    trail: AuditTrail,
+    start_from: Path | None,
+) -> TuningStory:
+    from streamtune.benchmark.tuning import tune_on_simulator
+    from streamtune.cli.arguments import find_job, measurement_error, parse_rate_changes
+    from streamtune.cli.live import LiveTable
+    from streamtune.engines.base import MeasurementWindow
+    from streamtune.engines.simulator import SimulatorSettings
+
+    spec = find_job(job)
+    wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
+    if start_from is not None:
+        spec = _advised(spec, start_from, wanted[0])
+    with LiveTable(spec.job, len(wanted), err) as live:
+        return tune_on_simulator(
+            spec,
+            make,
+            wanted,
+            seed=seed,
+            settings=SimulatorSettings(error=measurement_error(*error)),
+            guards=guards,
+            window=_window(timing, MeasurementWindow()),
+            audit=trail,
+            watch=live.show,
+        )
+
+
+def _advised(spec: JobSpec, cost_model: Path, rates: Mapping[str, float]) -> JobSpec:
+    """The same job, starting with the plan that the cost model advises for the first rates; sources stay."""
+    from dataclasses import replace
+
+    from streamtune.costmodel.advice import advise
+    from streamtune.costmodel.model import CostModel
+    from streamtune.dataflow import Dataflow, Job
+
+    plan = advise(CostModel.load(cost_model), spec.job, rates=rates).plan
+    flow = spec.job.dataflow
+    operators = tuple(
+        operator if operator.is_source else operator.model_copy(update={"parallelism": plan[operator.id]})
+        for operator in flow.operators
+    )
+    err.print(f"starting with the advised plan: {dict(plan)}", highlight=False, soft_wrap=True)
+    return replace(spec, job=Job(spec.job.name, Dataflow(operators, flow.edges), spec.job.max_parallelism))
+
+
+def _tune_timely(
+    job: str,
+    make: Callable[[Job], Tuner],
+    rates: str,
+    changes: int | None,
+    seed: int,
+    guards: Guards,
+    timing: Timing,
+    trail: AuditTrail,
+) -> TuningStory:
+    from streamtune.benchmark.timely import DEFAULT_WINDOW
+    from streamtune.cli.live import LiveTable
+    from streamtune.cli.timely_tuning import find_timely_job, tune_timely
+
+    with LiveTable(find_timely_job(job).job, changes or 0, err) as live:
+        return tune_timely(
+            job,
+            make,
+            rates,
+            changes=changes,
+            seed=seed,
+            guards=guards,
+            window=_window(timing, DEFAULT_WINDOW),
+            audit=trail,
+            watch=live.show,
+        )
+
+
+def _tune_flink(
+    where: FlinkTuning,
+    make: Callable[[Job], Tuner],
+    guards: Guards,
+    timing: Timing,
+    trail: AuditTrail,
+    as_json: bool,
+) -> None:
+    from streamtune.cli.flink_tuning import tune_flink
+    from streamtune.engines.base import MeasurementWindow
+
+    def show(moment: Moment) -> None:
+        seen = moment.observation
+        if seen is not None:
+            held = ", ".join(seen.backpressured()) or "none"
+            err.print(f"observed: total parallelism {moment.plan.total}, backpressure: {held}", highlight=False)
+        else:
+            err.print(f"applied: {dict(moment.plan)}", highlight=False, soft_wrap=True)
+
+    outcomes = tune_flink(where, make, guards, _window(timing, MeasurementWindow(*FLINK_TIMING_S)), trail, watch=show)
+    records = [
+        {
+            "rates": dict(outcome.rates),
+            "reconfigurations": outcome.reconfigurations,
+            "backpressure": outcome.backpressure,
+            "stop_reason": outcome.stop_reason,
+            "plan": dict(outcome.deployment.plan),
+            "recommended": dict(outcome.recommendation),
+            "total_parallelism": outcome.deployment.plan.total,
+        }
+        for outcome in outcomes
+    ]
+    if as_json:
+        print_json(records)
+        return
+    for record in records:
+        plan = record["recommended"] if record["stop_reason"] == "dry_run" else record["plan"]
+        out.print(
+            f"{record['stop_reason']}: {record['reconfigurations']} reconfigurations, plan {plan}, "
+            f"backpressure {'left' if record['backpressure'] else 'none'}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _window(timing: Timing, default: MeasurementWindow) -> MeasurementWindow:
+    from streamtune.engines.base import MeasurementWindow
+
+    settle, length = timing
+    return MeasurementWindow(
+        default.settle_s if settle is None else settle, default.length_s if length is None else length
+    )
 
 
 def print_story(story: TuningStory) -> None:

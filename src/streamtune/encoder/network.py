@@ -17,7 +17,7 @@ Fusion = Literal["late", "every"]
 class NetworkSettings(Frozen):
     """The shape of the network."""
 
-    width: int = Field(default=64, ge=2, description="dimension of an embedding")
+    width: int = Field(default=16, ge=2, description="dimension of an embedding")
     iterations: int = Field(default=1, ge=0, description="T: message-passing iterations")
     dropout: float = Field(default=0.6, ge=0, lt=1, description="share of activations dropped while training")
     fusion: Fusion = Field(

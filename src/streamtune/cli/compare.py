@@ -1,0 +1,101 @@
+"""``streamtune compare``: several tuners on the same job under the same rates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from streamtune.cli.output import err, out, print_json
+from streamtune.cli.simulate import JobArgument, JsonOption
+from streamtune.cli.tune import ModelOption
+
+
+def compare(
+    job: JobArgument,
+    tuners: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
+    model: ModelOption = None,
+    rates: Annotated[
+        str, typer.Option(help="pattern (120 changes), cycle (ten rates), or a YAML/JSON list.")
+    ] = "cycle",
+    changes: Annotated[int | None, typer.Option(help="Only the first N changes.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
+    bias: Annotated[float | None, typer.Option(help="Spread of the bias of measured busy time over types.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Spread of the noise of measured busy time.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run tuners on the same job under the same rates on the simulator, and set them side by side with the oracle.
+
+    All get the same observations. The Flink autoscaler scales down without its usual hour of waiting, since every rate
+    is one tuning process here.
+
+    \b
+    Examples:
+      streamtune compare nexmark-q5 --model model
+      streamtune compare pqp-3way-0 --tuners streamtune,ds2,conttune --model model --rates pattern --report report.html
+    """
+    from streamtune.benchmark.report import write_report
+    from streamtune.benchmark.tuning import tune_on_simulator
+    from streamtune.cli.arguments import find_job, make_folder_of, measurement_error, parse_rate_changes
+    from streamtune.dataflow import Job
+    from streamtune.engines.simulator import SimulatorSettings
+    from streamtune.tuners import (
+        NEED_A_MODEL,
+        FlinkAutoscaler,
+        FlinkAutoscalerSettings,
+        Tuner,
+        check_tuner,
+        make_tuner,
+        tuner_names,
+    )
+
+    spec = find_job(job)
+    everyone = [name for name in tuner_names() if model is not None or name not in NEED_A_MODEL]
+    chosen = everyone if tuners == "all" else [name.strip() for name in tuners.split(",")]
+    for name in chosen:
+        check_tuner(name, has_model=model is not None)
+    wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
+    if report is not None:
+        make_folder_of(report)
+
+    def make(name: str, tuned: Job) -> Tuner:
+        if name == FlinkAutoscaler.name:
+            return FlinkAutoscaler(tuned, FlinkAutoscalerSettings(scale_down_interval_s=0))
+        return make_tuner(name, tuned, model=model)
+
+    stories = []
+    with err.status("starting") as status:
+        for name in chosen:
+            status.update(f"{name}: {len(wanted)} changes of rates on {spec.job.name}")
+            stories.append(
+                tune_on_simulator(
+                    spec,
+                    lambda tuned, name=name: make(name, tuned),  # type: ignore[misc]
+                    wanted,
+                    seed=seed,
+                    settings=SimulatorSettings(error=measurement_error(bias, noise)),
+                )
+            )
+    if report is not None:
+        write_report(
+            report, stories, title=f"{spec.job.name} under several tuners", command=f"streamtune compare {job}"
+        )
+    if as_json:
+        print_json([story.summary() for story in stories])
+        return
+    table = Table(title=f"{spec.job.name}: {len(wanted)} changes of rates (seed {seed})")
+    for heading in ("tuner", "restarts / change", "ended with backpressure", "total / oracle"):
+        table.add_column(heading, justify="left" if heading == "tuner" else "right")
+    for story in stories:
+        table.add_row(
+            story.tuner,
+            f"{story.reconfigurations_per_change:.2f}",
+            f"{story.backpressure_after_tuning} of {len(story.changes)}",
+            "–" if story.over_oracle is None else f"{story.over_oracle:.3f}",
+        )
+    out.print(table)
+    if report is not None:
+        out.print(f"report: {report}", highlight=False, soft_wrap=True)

@@ -1,0 +1,117 @@
+"""``streamtune recommend``: what StreamTune would choose and why, without deploying anything."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from streamtune.cli.output import err, out, print_json
+from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
+from streamtune.cli.tune import ModelOption, StateOption
+
+if TYPE_CHECKING:
+    from streamtune.tuners import Recommendation
+    from streamtune.tuners.streamtune import Verdict
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_COLUMNS = 24
+
+
+def recommend(
+    job: JobArgument,
+    model: ModelOption = None,
+    state: StateOption = None,
+    rate: RateOption = None,
+    observe: Annotated[
+        str | None,
+        typer.Option(
+            help="Look at the job once on the simulator under this plan first: one number for all, or operator=number,…"
+        ),
+    ] = None,
+    quantile: Annotated[
+        float, typer.Option(help="How sure to be that an operator keeps up.", min=0.51, max=0.999)
+    ] = 0.9,
+    seed: Annotated[int, typer.Option(help="Seed of the simulator.", min=0)] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the probability curves into this file (PNG or SVG).")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show for every operator the probability of keeping up over its parallelism, and why a number was chosen.
+
+    Nothing is deployed. What is known comes from the model (past jobs), the state file (this job's own past), and
+    --observe (one look on the simulator).
+
+    \b
+    Examples:
+      streamtune recommend nexmark-q5 --model model --rate 10x
+      streamtune recommend job.yaml --model model --observe 4 --rate 10x --plot curves.png
+      streamtune recommend job.yaml --state tuning.db --json
+    """
+    from streamtune.cli.arguments import find_job, make_folder_of, parse_plan, parse_rates
+    from streamtune.dataflow import Observation
+    from streamtune.engines.simulator import simulate_once
+    from streamtune.tuners import Memory, StreamTune, StreamTuneSettings, load_model
+
+    spec = find_job(job)
+    rates = parse_rates(rate, spec.job)
+    if plot is not None:
+        make_folder_of(plot)
+    tuner = StreamTune(
+        spec.job,
+        StreamTuneSettings(quantile=quantile),
+        model=None if model is None else load_model(model, spec.job),
+        memory=None if state is None else Memory(state, spec.job),
+    )
+    seen = Observation(observed_at=datetime.now(UTC), window_s=1.0, source_rates=rates, operators={})
+    if observe is not None:
+        plan = parse_plan(observe, spec.job)
+        seen = simulate_once(spec.job, spec.physics or {}, plan, rates, seed=seed)
+        tuner.learn(seen)
+    if model is None and state is None and observe is None:
+        err.print("nothing is known of this job: give --model, --state or --observe", style="yellow")
+    found, verdicts = tuner.recommend(seen), tuner.verdicts(seen)
+    if plot is not None:
+        _draw(plot, found, verdicts)
+    if as_json:
+        print_json(_record(spec.job.name, rates, found, verdicts))
+        return
+    table = Table(title=f"{spec.job.name}: nothing is deployed")
+    for heading in ("operator", "p", f"keeps up with, p = 1 … {spec.job.max_parallelism}", "sure", "why"):
+        table.add_column(heading, justify="right" if heading in ("p", "sure") else "left")
+    for key in spec.job.dataflow.index:
+        degree = found.plan[key]
+        verdict = verdicts.get(key)
+        curve = "" if verdict is None else _curve(verdict)
+        sure = "" if verdict is None else f"{verdict.safe[degree - 1]:.0%}"
+        table.add_row(key, str(degree), curve, sure, found.why[key])
+    out.print(table)
+    out.print(f"total parallelism {found.plan.total}", highlight=False)
+
+
+def _curve(verdict: Verdict) -> str:
+    """The probability over p on a logarithmic axis, as text."""
+    places = np.unique(np.geomspace(1, len(verdict.safe), _COLUMNS).round().astype(int))
+    return "".join(_BLOCKS[min(len(_BLOCKS) - 1, int(verdict.safe[p - 1] * len(_BLOCKS)))] for p in places)
+
+
+def _record(name: str, rates: dict[str, float], found: Recommendation, verdicts: dict[str, Verdict]) -> dict[str, Any]:
+    operators = {
+        key: {
+            "parallelism": degree,
+            "why": found.why[key],
+            **({"keeps_up": [round(float(p), 4) for p in verdicts[key].safe]} if key in verdicts else {}),
+        }
+        for key, degree in found.plan.items()
+    }
+    return {"job": name, "rates": rates, "total_parallelism": found.plan.total, "operators": operators}
+
+
+def _draw(path: Path, found: Recommendation, verdicts: dict[str, Verdict]) -> None:
+    from streamtune.benchmark.verdict_picture import draw_verdicts
+
+    draw_verdicts(path, found.plan, verdicts)
+    err.print(f"picture: {path}", highlight=False, soft_wrap=True)
