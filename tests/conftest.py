@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,3 +39,13 @@ def spark() -> Iterator[SparkSession]:
     session = build_session(settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model bundle that knows a little; made once, without Spark."""
+    from small_model import write_small_model
+
+    path = tmp_path_factory.mktemp("small-model") / "model"
+    write_small_model(path)
+    return path
