@@ -149,3 +149,25 @@ def test_down_without_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def test_help_has_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str) -> None:
     assert run(monkeypatch, "flink", command, "--help") == 0
     assert f"streamtune flink {command}" in capsys.readouterr().out.split("Example", 1)[1]
+
+
+def test_a_program_that_is_told_to_end_takes_its_cluster_along(tmp_path: Path) -> None:
+    """SIGTERM in the middle of a ``with`` block; the 'cluster' is a sleeping process in a cluster's folder."""
+    program = f"""
+import subprocess, sys, time
+from pathlib import Path
+from streamtune.engines.flink.cluster import ClusterProcess, ClusterSettings, LocalCluster
+class Pretended(LocalCluster):
+    def up(self):
+        sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", str(self.folder)])
+        self._remember([ClusterProcess("jobmanager", sleeper.pid)])
+with Pretended(Path({str(tmp_path)!r}), ClusterSettings()) as cluster:
+    print(cluster.processes()[0].pid, flush=True)
+    time.sleep(60)
+"""
+    running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    pid = int(running.stdout.readline())
+    running.terminate()
+    assert running.wait(timeout=30) == 143
+    assert not ClusterProcess("jobmanager", pid).is_running(tmp_path.resolve())

@@ -10,11 +10,12 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 from streamtune.engines.flink.client import FlinkClient, FlinkUnreachableError
 from streamtune.engines.flink.cluster_settings import JAVA_FLAGS, ClusterSettings
@@ -55,6 +56,7 @@ class LocalCluster:
         self.settings = settings
         self._distribution = distribution
         self._owns_folder = False
+        self._previous_handler: Any = None
 
     @classmethod
     def temporary(cls, settings: ClusterSettings, distribution: FlinkDistribution | None = None) -> LocalCluster:
@@ -74,6 +76,9 @@ class LocalCluster:
         return self._distribution
 
     def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            # Whoever is told to end must still leave this block: its processes would live on otherwise.
+            self._previous_handler = signal.signal(signal.SIGTERM, _leave)
         self.up()
         return self
 
@@ -81,6 +86,8 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.down()
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGTERM, self._previous_handler)
         if self._owns_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -206,6 +213,10 @@ class LocalCluster:
                 if lines:
                     return f"{lines[-1]} (see {self.folder / 'logs'})"
         return f"see {self.folder / 'logs'}"
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def refuse_busy_port(port: int) -> None:

@@ -61,7 +61,7 @@ class ClusterSettings(Frozen):
     job_manager_heap_mb: int = Field(default=384, ge=128, description="heap of the JobManager")
     task_heap_mb: int = Field(default=512, ge=64, description="heap of each TaskManager for the jobs' own objects")
     network_mb: int = Field(default=128, ge=16, description="network buffers of each TaskManager")
-    managed_mb: int = Field(default=96, ge=0, description="memory that SQL operators share, by slot")
+    managed_mb_per_slot: int = Field(default=3, ge=0, description="memory for SQL operators; taken when they need it")
     start_timeout_s: float = Field(default=90.0, gt=0, description="how long the start may take")
 
     def write(self, folder: Path, rpc_port: int) -> None:
@@ -110,7 +110,7 @@ class ClusterSettings(Frozen):
             "taskmanager.memory.task.off-heap.size": "0m",
             "taskmanager.memory.framework.heap.size": "96m",
             "taskmanager.memory.framework.off-heap.size": "64m",
-            "taskmanager.memory.managed.size": f"{self.managed_mb}m",
+            "taskmanager.memory.managed.size": f"{self.managed_mb_per_slot * self.slots}m",
             "taskmanager.memory.network.min": f"{self.network_mb}m",
             "taskmanager.memory.network.max": f"{self.network_mb}m",
             "taskmanager.memory.jvm-metaspace.size": "256m",
