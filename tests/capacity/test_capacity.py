@@ -124,5 +124,12 @@ def test_the_prior_comes_back_from_json_and_foreign_text_is_refused() -> None:
         CapacityPrior.from_json('{"types": {"map": {}}}')
 
 
+def test_a_share_close_to_nothing_says_little() -> None:
+    """1 % busy is known to ± 0.2 points: a fifth of it."""
+    found = read_capacity([100.0, 100.0], [0.01, 0.001], [0.01, 0.001], [0.0, 0.0], [False, False])
+    assert found.resolution_sd[0] == pytest.approx(0.2)
+    assert found.is_known.tolist() == [True, False]
+
+
 def test_the_curve_basis_has_no_bias() -> None:
     assert (curve_basis([1, 10, 100])[:, 3] == 0).all()

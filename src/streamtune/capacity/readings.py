@@ -16,8 +16,10 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-# Below this share of busy time the error of measurement is larger than what is measured.
-LEAST_BUSY_SHARE = 0.02
+# Busy time comes in whole milliseconds per second, give or take: that much of a share cannot be told apart.
+RESOLUTION = 0.002
+# Below this share nothing can be told at all.
+LEAST_BUSY_SHARE = 0.002
 # A bottleneck that is busy for less than this was blamed for somebody else.
 SATURATED_SHARE = 0.85
 # Reported time is cut where it meets the whole second; above this share it says little.
@@ -31,6 +33,7 @@ class Readings:
     log_capacity: Floats
     is_saturated: Bools
     is_cut: Bools
+    resolution_sd: Floats  # error of the logarithm that comes from the resolution of busy time
 
     @property
     def is_known(self) -> Bools:
@@ -60,4 +63,5 @@ def read_capacity(
         cut = ~saturated & (busy / able > CUT_SHARE)
         log_capacity = np.log(taken) - np.log(np.where(saturated, able, np.minimum(busy, able)))
         known = (taken > 0) & (busy >= LEAST_BUSY_SHARE) & np.isfinite(log_capacity)
-    return Readings(np.where(known, log_capacity, np.nan), saturated & known, cut & known)
+        resolution_sd = np.where(saturated, 0.0, RESOLUTION / busy)
+    return Readings(np.where(known, log_capacity, np.nan), saturated & known, cut & known, resolution_sd)

@@ -40,6 +40,8 @@ _XX = [f"xx{i}{j}" for i in range(WEIGHTS) for j in range(i, WEIGHTS)]
 _XY = [f"xy{i}" for i in range(WEIGHTS)]
 _SUMS = (*_XX, *_XY, "yy", "count", "saturated", "saturated_busy")
 _SUM_SCHEMA = ", ".join([*(f"{key} string" for key in _KEYS), *(f"{name} double" for name in _SUMS)])
+# Readings whose resolution alone makes a larger error than this would only blur the curve.
+_COARSEST = 0.1
 # A type seen saturated less often than this keeps busy time as it is reported.
 _LEAST_SATURATED = 5
 
@@ -81,7 +83,8 @@ def _sum_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) -> 
         busiest = floats(operator_values(batch, "busy_max_ms_per_s")) / 1000
         readings = read_capacity(metrics.records_in_per_s, busy, busiest, blocked, is_bottleneck)
         rows = reading_basis(floats(operator_values(batch, "parallelism")), readings.is_saturated)
-        usable = readings.is_known & ~readings.is_cut & ~metrics.is_source
+        fine = readings.resolution_sd <= _COARSEST
+        usable = readings.is_known & fine & ~readings.is_cut & ~metrics.is_source
         values = np.where(usable, readings.log_capacity, 0.0)
         rows = np.where(usable[:, None], rows, 0.0)
         saturated = is_bottleneck & np.isfinite(busy) & (busy > 0)

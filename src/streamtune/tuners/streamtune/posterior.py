@@ -59,7 +59,7 @@ class PosteriorEstimator(NeedEstimator):
         )
         saturated = bool(found.is_saturated[0])
         if bool(found.is_known[0]) and (saturated or self._settings.use_busy):
-            sd = _CUT_SD if bool(found.is_cut[0]) else None
+            sd = math.hypot(_CUT_SD if bool(found.is_cut[0]) else belief.noise_sd, float(found.resolution_sd[0]))
             belief.see(metrics.parallelism, float(found.log_capacity[0]), is_saturated=saturated, sd=sd)
         elif label == BOTTLENECK and metrics.records_in_per_s > 0:
             belief.see(metrics.parallelism, math.log(metrics.records_in_per_s), is_saturated=True)
