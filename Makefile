@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
+.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -69,6 +69,12 @@ bench-rivals: $(STAMP)  ## all tuners over two cycles of rates on eight workload
 
 bench-similarity: $(STAMP)  ## graph edit distance against networkx
 	@$(BIN)/python benchmarks/similarity.py
+
+check-pitfalls: $(STAMP)  ## make each pitfall of the edit distance and see a test fail
+	@$(BIN)/python benchmarks/pitfalls.py
+
+bench-paper: $(STAMP) java  ## the StreamTune paper's evaluation on the simulator (about an hour; QUICK=--quick for minutes)
+	@$(BIN)/streamtune bench paper $(QUICK) --work build/bench-paper --report build/paper.html --results benchmarks/results/paper.json
 
 bench-history: $(STAMP) java  ## labelling and featurising 0.1, 1 and 4 million runs on Spark
 	@$(BIN)/python benchmarks/history.py

@@ -6,7 +6,7 @@ import pytest
 
 from similarity.references import bounds_along
 from streamtune.dataflow import Dataflow
-from streamtune.similarity import edit_distance, edit_distances, pack, within
+from streamtune.similarity import edit_distance, edit_distance_bounds, edit_distances, pack, within
 
 
 def flow(types: str, *edges: tuple[int, int]) -> Dataflow:
@@ -95,6 +95,8 @@ def test_empty_graphs(a: Dataflow, b: Dataflow, distance: int) -> None:
     assert within(pack((a, b)), [(0, 1)], distance).tolist() == [True]
     if distance:
         assert edit_distance(a, b, limit=distance - 1) is None
+    # The search has no first row to choose in an empty graph, and would read what is not there: it is never begun.
+    assert edit_distance_bounds(a, b).states == 0
 
 
 def test_deleting_an_operator_costs_its_edges_too() -> None:
