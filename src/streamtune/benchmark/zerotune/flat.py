@@ -30,7 +30,8 @@ Floats = npt.NDArray[np.float64]
 REGRESSORS: dict[str, Callable[[int], Any]] = {
     "linear regression": lambda _seed: make_pipeline(StandardScaler(), Ridge(1.0)),
     "flat-vector MLP": lambda seed: make_pipeline(
-        StandardScaler(), MLPRegressor((128, 128), early_stopping=True, max_iter=80, random_state=seed)
+        StandardScaler(),
+        MLPRegressor(hidden_layer_sizes=(128, 128), early_stopping=True, max_iter=80, random_state=seed),
     ),
     "random forest": lambda seed: RandomForestRegressor(
         100, max_features=0.3, min_samples_leaf=2, n_jobs=1, random_state=seed
