@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain clean
+.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -93,6 +93,13 @@ flink-history: $(STAMP) java  ## labelled runs of a real Flink (resumable)
 
 bench-pretrain: $(STAMP) java  ## from history to model bundle, and whether the graph helps
 	@$(BIN)/python benchmarks/pretrain.py
+
+# PDSP-Bench's runs of Flink, if they are at hand.
+REAL_RUNS ?= ../shared/data/pdsp/runs.jsonl.gz
+
+bench-zerotune: $(STAMP) java  ## the ZeroTune paper's experiments, and real runs where there are any (40 minutes)
+	@$(BIN)/streamtune bench-zerotune zerotune --work build/zerotune --results benchmarks/results/zerotune.json \
+	  $(if $(wildcard $(REAL_RUNS)),--real-runs $(REAL_RUNS))
 
 bench-timely: $(STAMP)  ## the Timely engine itself: scaling, the 85 % rule, limits (two minutes)
 	@$(BIN)/python benchmarks/timely.py

@@ -1,0 +1,62 @@
+"""Labelled plans on Spark: the same as one by one, never twice, and trained on without the unseen ranges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from streamtune.costmodel.columns import LABELLED_SCHEMA
+from streamtune.costmodel.model import CostModel, CostModelSettings
+from streamtune.costmodel.training import CostTrainingSettings
+from streamtune.errors import StreamTuneError
+from streamtune.history.generate import GenerateSettings, generate
+from streamtune.history.tables import History
+from streamtune.history.zerotune_data import generate_plans, plans_of_history, plans_table, train_on_spark
+from streamtune.history.zerotune_runs import PlanDataSettings, calibrated_optisample, labelled_plan
+
+pytestmark = pytest.mark.spark
+
+QUICK = CostModelSettings(members=2, training=CostTrainingSettings(epochs=1)).model_dump_json()
+
+
+def test_spark_gives_what_one_by_one_gives(spark: SparkSession, tmp_path: Path) -> None:
+    """However many partitions do the work; and what is stored already is not made again."""
+    settings = PlanDataSettings(plans=12)
+    optisample = calibrated_optisample(settings.seed)
+    expected = [labelled_plan(number, settings, optisample) for number in range(settings.plans)]
+    for partitions in (1, 3):
+        history = History(spark, str(tmp_path / f"history-{partitions}"))
+        assert generate_plans(history, settings, partitions) == settings.plans
+        assert generate_plans(history, settings, partitions) == settings.plans
+        stored = plans_table(history).read().toArrow().cast(LABELLED_SCHEMA).sort_by("query")
+        assert stored.equals(pa.Table.from_pylist(expected, schema=LABELLED_SCHEMA).sort_by("query"))
+
+
+def test_training_leaves_out_unseen_ranges(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(spark, str(tmp_path / "history"))
+    generate_plans(history, PlanDataSettings(plans=90))
+    generate_plans(history, PlanDataSettings(plans=30, ranges="event_rate", first=1000))
+    notes = train_on_spark(history, tmp_path / "model", settings_json=QUICK)
+    model = CostModel.load(tmp_path / "model")
+    assert len(model.networks) == 2
+    assert notes["plans"] < 90
+    assert model.encoder.high["event_rate"] <= 1e6, "the testing range goes to 4 million"
+    assert {"validation", "test"} <= set(notes)
+
+
+def test_a_history_of_runs_can_be_learnt_from(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(spark, str(tmp_path / "history"))
+    generate(history, GenerateSettings(runs=60, random_jobs=30))
+    assert plans_of_history(history, "simulator") == 60
+    queries = {row.query for row in plans_table(history).read().select("query").collect()}
+    assert len(queries) > 10
+    train_on_spark(history, tmp_path / "model", settings_json=QUICK)
+    assert CostModel.load(tmp_path / "model").notes["queries"] <= len(queries)
+
+
+def test_unknown_ranges_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StreamTuneError, match="unknown ranges 'weather'"):
+        generate_plans(History(spark, str(tmp_path)), PlanDataSettings(plans=1, ranges="weather"))
