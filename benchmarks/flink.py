@@ -109,7 +109,7 @@ def _fidelity(url: str, folder: Path, name: str) -> Any:
 def _story(url: str, folder: Path, tuner: str, name: str, chosen: argparse.Namespace) -> Any:
     workload = small_workload(name)
     rates = [workload.rates_at(multiple) for multiple in cycle()[: chosen.changes]]
-    audit = RESULTS / "flink-audit" / f"{tuner}-{name}.jsonl"
+    audit = chosen.out.parent / "flink-audit" / f"{tuner}-{name}.jsonl"
     with engine_on(url, folder, workload.spec) as engine, AuditTrail(audit) as trail:
         story = tune_on_flink(
             engine,
@@ -151,16 +151,15 @@ def run(chosen: argparse.Namespace, results: Results) -> None:
             results.keep("polling/20x100", measure_polling(cluster.url, Path(folder), 20, 100).model_dump())
 
 
-def show(results: Results) -> None:
+def show(results: Results, report: Path) -> None:
     _show_downtime(results)
     _show_polling(results)
     _show_fidelity(results)
     stories = [TuningStory.model_validate(story) for story in results.under("tuning").values()]
     if stories:
         _show_tuning(stories)
-        path = RESULTS / "flink.html"
-        write_report(path, stories, title="Tuning on a real Flink", command="make bench-flink")
-        console.print(f"report: {path}", highlight=False, soft_wrap=True)
+        write_report(report, stories, title="Tuning on a real Flink", command="make bench-flink")
+        console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
 def _show_downtime(results: Results) -> None:
@@ -257,7 +256,7 @@ def main() -> None:
     start = time.monotonic()
     run(chosen, results)
     console.print(f"took {time.monotonic() - start:.0f} s")
-    show(results)
+    show(results, chosen.out.with_suffix(".html"))
 
 
 if __name__ == "__main__":

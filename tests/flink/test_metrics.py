@@ -142,13 +142,19 @@ def test_counters_are_read_as_they_are() -> None:
     assert found == (subtask(5, 5, 10, 10, 0),)
 
 
+def test_a_source_of_the_old_kind_only_counts_what_it_emits() -> None:
+    found = counters_of(vertex(read_records=0, accumulated_busy_time="NaN", accumulated_idle_time=0))
+    assert not isinstance(found, NotReady)
+    assert (found[0].records_out, math.isnan(found[0].clock_ms)) == (5, True)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"status": "INITIALIZING"}, "is INITIALIZING"),
         ({"read_records_complete": False}, "no metrics yet"),
         ({"accumulated_idle_time": None}, "no metrics yet"),
-        ({"read_records": 0, "accumulated_busy_time": 0, "accumulated_idle_time": 0}, "no metrics yet"),
+        ({"read_records": 0, "write_records": 0, "accumulated_busy_time": 0, "accumulated_idle_time": 0}, "no metrics"),
     ],
 )
 def test_missing_metrics_are_not_zeros(changes: dict[str, object], reason: str) -> None:

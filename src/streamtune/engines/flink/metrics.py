@@ -88,7 +88,11 @@ def _is_reported(metrics: IoMetrics) -> bool:
         and math.isfinite(metrics.idle_ms)
         and math.isfinite(metrics.backpressured_ms)
         # Before the first fetch all counters are zero, which no running subtask can be.
-        and (metrics.idle_ms + metrics.backpressured_ms > 0 or metrics.busy_ms > 0 or metrics.records_in > 0)
+        and (
+            metrics.idle_ms + metrics.backpressured_ms > 0
+            or metrics.busy_ms > 0
+            or metrics.records_in + metrics.records_out > 0
+        )
     )
 
 
