@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamtune.costmodel.advice import AdviceSettings, advise, candidate_degrees, default_cluster, starting_plan
+from streamtune.costmodel.advice import AdviceSettings, advise, candidate_degrees, starting_plan
 from streamtune.costmodel.columns import PlanColumns
 from streamtune.costmodel.datasets import plans_of, split
 from streamtune.costmodel.graphs import PlanGraphs
@@ -157,7 +157,8 @@ def test_starting_plans_fit_the_job_and_keep_sources(model: CostModel) -> None:
     plan = starting_plan(model, query.job)
     query.job.check_plan(plan)
     assert plan[source] == query.job.initial_plan[source]
-    assert default_cluster(query.job).cores == query.job.max_parallelism
+    usual = model.encoder.usual_cluster
+    assert (len(usual.hosts), usual.hosts[0].cores) == (6, 8), "six machines at most, most of them with 8 cores"
 
 
 def test_few_shots_teach_a_new_structure(model: CostModel, optisample: object) -> None:

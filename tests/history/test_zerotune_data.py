@@ -14,7 +14,14 @@ from streamtune.costmodel.training import CostTrainingSettings
 from streamtune.errors import StreamTuneError
 from streamtune.history.generate import GenerateSettings, generate
 from streamtune.history.tables import History
-from streamtune.history.zerotune_data import generate_plans, plans_of_history, plans_table, train_on_spark
+from streamtune.history.zerotune_data import (
+    UNKNOWN_HOSTS,
+    generate_plans,
+    optisample_of_history,
+    plans_of_history,
+    plans_table,
+    train_on_spark,
+)
 from streamtune.history.zerotune_runs import PlanDataSettings, calibrated_optisample, labelled_plan
 
 pytestmark = pytest.mark.spark
@@ -39,7 +46,7 @@ def test_training_leaves_out_unseen_ranges(spark: SparkSession, tmp_path: Path) 
     history = History(spark, str(tmp_path / "history"))
     generate_plans(history, PlanDataSettings(plans=90))
     generate_plans(history, PlanDataSettings(plans=30, ranges="event_rate", first=1000))
-    notes = train_on_spark(history, tmp_path / "model", settings_json=QUICK)
+    notes = train_on_spark(history, tmp_path / "model", settings_json=QUICK, optisample=calibrated_optisample(0))
     model = CostModel.load(tmp_path / "model")
     assert len(model.networks) == 2
     assert notes["plans"] < 90
@@ -53,8 +60,13 @@ def test_a_history_of_runs_can_be_learnt_from(spark: SparkSession, tmp_path: Pat
     assert plans_of_history(history, "simulator") == 60
     queries = {row.query for row in plans_table(history).read().select("query").collect()}
     assert len(queries) > 10
-    train_on_spark(history, tmp_path / "model", settings_json=QUICK)
-    assert CostModel.load(tmp_path / "model").notes["queries"] <= len(queries)
+    optisample = optisample_of_history(history, "simulator")
+    assert 0 < optisample.scaling["filter"] < 1
+    assert 0.3 < optisample.selectivity["filter"] < 0.6, "what the workloads draw filters from"
+    train_on_spark(history, tmp_path / "model", settings_json=QUICK, optisample=optisample)
+    model = CostModel.load(tmp_path / "model")
+    assert model.notes["queries"] <= len(queries)
+    assert model.encoder.usual_cluster.cores == UNKNOWN_HOSTS.cores, "asked without hosts, it answers as it was trained"
 
 
 def test_unknown_ranges_are_refused(spark: SparkSession, tmp_path: Path) -> None:

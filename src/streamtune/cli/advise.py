@@ -38,18 +38,19 @@ def advise(
     """
     from streamtune.cli.arguments import find_job, make_folder_of, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
-    from streamtune.costmodel.advice import AdviceSettings, default_cluster
+    from streamtune.costmodel.advice import AdviceSettings
     from streamtune.costmodel.advice import advise as choose
     from streamtune.costmodel.model import CostModel
 
     spec = find_job(job)
-    cluster = parse_hosts(hosts) if hosts else default_cluster(spec.job)
+    cost_model = CostModel.load(model)
+    cluster = parse_hosts(hosts) if hosts else cost_model.encoder.usual_cluster
     if plot is not None:
         make_folder_of(plot)
     initial = spec.job.initial_plan
     settings = AdviceSettings(latency_weight=weight, resource_weight=resources, candidates=candidates, seed=seed)
     advice = choose(
-        CostModel.load(model),
+        cost_model,
         spec.job,
         cluster,
         settings,

@@ -91,10 +91,14 @@ def train(
         raise StreamTuneError(f"unknown readout '{readout}': choose paths or sink")
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.costmodel.model import CostModelSettings
-        from streamtune.history.zerotune_data import plans_of_history, train_on_spark
+        from streamtune.history.zerotune_data import optisample_of_history, plans_of_history, train_on_spark
+        from streamtune.history.zerotune_runs import calibrated_optisample
 
-        if engine is not None:
+        if engine is None:
+            optisample = calibrated_optisample(seed)
+        else:
             rows = plans_of_history(history, engine)
+            optisample = optisample_of_history(history, engine)
             err.print(f"{rows:,} runs of {engine} have latency and throughput", style="dim", highlight=False)
         training = {"network": {"width": width, "readout": readout}, "epochs": epochs, "seed": seed}
         settings = CostModelSettings.model_validate({"training": training, "members": members})
@@ -103,7 +107,7 @@ def train(
             model,
             settings_json=settings.model_dump_json(),
             enumeration=enumeration,
-            seed=seed,
+            optisample=optisample,
             progress=lambda message: err.print(message, style="dim", highlight=False),
         )
     _print(model, notes, as_json)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streamtune.dataflow.hosts import Cluster, Host
 
 _ENTRY = re.compile(r"^(\d+)x([\w.-]+)$")
-HOSTS_HELP = "Hosts: 4xm510 (a kind of ZeroTune's Table II), 2x16 (cores), several with commas, or a YAML/JSON list."
+HOSTS_HELP = "4xm510 (kinds of Table II), 2x16 (cores), several with commas, or a YAML/JSON list; default: as trained."
 
 
 def parse_hosts(text: str) -> Cluster:

@@ -42,18 +42,17 @@ def predict(
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
-    from streamtune.costmodel.advice import default_cluster
     from streamtune.costmodel.columns import PlanColumns
     from streamtune.costmodel.model import CostModel
 
     spec = find_job(job)
-    cluster = parse_hosts(hosts) if hosts else default_cluster(spec.job)
+    cost_model = CostModel.load(model)
+    cluster = parse_hosts(hosts) if hosts else cost_model.encoder.usual_cluster
     plans = [parse_plan(text, spec.job) for text in plan or ()] or [spec.job.initial_plan]
     for one in plans:
         spec.job.check_plan(one)
         cluster.check_plan(one)
     rates, known = parse_rates(rate, spec.job), parse_selectivities(selectivity, spec.job)
-    cost_model = CostModel.load(model)
     degrees = [[one[key] for key in spec.job.dataflow.index] for one in plans]
     columns = PlanColumns.of_plans(spec.job, degrees, cluster, rates=rates, selectivities=known)
     found, outside = cost_model.predict(columns), cost_model.encoder.outside(columns)

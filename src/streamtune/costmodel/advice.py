@@ -20,7 +20,7 @@ from pydantic import Field
 
 from streamtune.costmodel.columns import PlanColumns
 from streamtune.dataflow import Job, ParallelismPlan
-from streamtune.dataflow.hosts import Cluster, Host
+from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.operator import Frozen
 from streamtune.errors import StreamTuneError
 
@@ -59,11 +59,6 @@ class Advice:
     def totals(self) -> Ints:
         totals: Ints = self.degrees.sum(axis=1)
         return totals
-
-
-def default_cluster(job: Job) -> Cluster:
-    """Hosts for a job of which nobody said where it runs: reference cores for its largest parallelism."""
-    return Cluster((Host(kind="unknown", cores=max(1, job.max_parallelism)),))
 
 
 def normalised(values: Floats) -> Floats:
@@ -135,7 +130,7 @@ def advise(
     fixed: Mapping[str, int] | None = None,
 ) -> Advice:
     """The candidate of least predicted cost; of equals the one with the least total parallelism."""
-    cluster, settings = cluster or default_cluster(job), settings or AdviceSettings()
+    cluster, settings = cluster or model.encoder.usual_cluster, settings or AdviceSettings()
     degrees = candidate_degrees(model, job, cluster, settings, rates=rates, selectivities=selectivities, fixed=fixed)
     columns = PlanColumns.of_plans(job, degrees, cluster, rates=rates, selectivities=selectivities)
     predicted = model.predict(columns)

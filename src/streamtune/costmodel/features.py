@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError
 
 from streamtune.costmodel.columns import CATEGORIES, HOST_NUMBERS, PlanColumns
 from streamtune.costmodel.graphs import GROUPS, PlanGraphs, group_of
+from streamtune.dataflow.hosts import Cluster, Host
 from streamtune.dataflow.operator import Frozen
 from streamtune.errors import StreamTuneError
 from streamtune.features.demand import demanded_rates
@@ -62,6 +63,7 @@ class PlanEncoder(Frozen):
     low: dict[str, float] = Field(description="smallest value in the training plans")
     high: dict[str, float] = Field(description="largest value in the training plans")
     selectivities: dict[str, float] = Field(description="geometric mean by operator type in the training plans")
+    most_hosts: int = Field(ge=1, description="hosts of the largest cluster in the training plans")
 
     @classmethod
     def fit(cls, columns: PlanColumns, feature_set: FeatureSet = "all") -> Self:
@@ -88,7 +90,15 @@ class PlanEncoder(Frozen):
             low=low,
             high=high,
             selectivities=selectivities,
+            most_hosts=int(columns.host_counts.max()),
         )
+
+    @property
+    def usual_cluster(self) -> Cluster:
+        """The most hosts that a training plan had, each at the median: where a job runs of which nobody says where."""
+        usual = {name: float(np.exp(self.centre[name]) - _FLOOR) for name in HOST_NUMBERS}
+        host = Host(kind="usual", cores=max(1, round(usual.pop("cores"))), **usual)
+        return Cluster((host,) * self.most_hosts)
 
     @property
     def names(self) -> list[str]:

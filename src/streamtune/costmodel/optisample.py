@@ -17,9 +17,9 @@ from streamtune.dataflow.chaining import grouping_numbers
 from streamtune.features.demand import demanded_rates
 
 # An operator this busy runs at what its instances can do.
-_SATURATED = 0.9
+SATURATED = 0.9
 # Instances are sized to be busy for this share of the time.
-_TARGET_BUSY = 0.8
+TARGET_BUSY = 0.8
 
 
 def estimated_selectivity(operator: Operator, usual: Mapping[str, float]) -> float:
@@ -92,8 +92,8 @@ class OptiSample:
                 if metrics.records_in_per_s <= 0:
                     continue
                 # In a chain, busy time is that of the whole thread.
-                if metrics.busy_share > _SATURATED and grouped == 1:
-                    per_record = metrics.parallelism / metrics.records_in_per_s / _TARGET_BUSY
+                if metrics.busy_share > SATURATED and grouped == 1:
+                    per_record = metrics.parallelism / metrics.records_in_per_s / TARGET_BUSY
                     factors.setdefault(operator.type, []).append(per_record)
                 if metrics.records_out_per_s > 0:
                     selectivities.setdefault(operator.type, []).append(

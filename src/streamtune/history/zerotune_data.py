@@ -16,7 +16,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from streamtune.costmodel.columns import LABELLED_SCHEMA, PLAN_SCHEMA, PlanColumns
-from streamtune.costmodel.optisample import OptiSample
+from streamtune.costmodel.optisample import SATURATED, TARGET_BUSY, OptiSample
 from streamtune.dataflow import Job, ParallelismPlan, Run
 from streamtune.dataflow.hosts import Cluster, Host
 from streamtune.features.demand import seen_selectivity
@@ -116,13 +116,34 @@ def describe_run(run: Run, hosts: Cluster) -> dict[str, Any]:
     }
 
 
+def optisample_of_history(history: History, engine: str) -> OptiSample:
+    """Scaling factors and usual selectivities from the runs of an engine, as ``OptiSample.calibrated`` takes them."""
+    runs = history.runs.read().where(sql.col("engine") == engine)
+    operator = runs.select(sql.explode("operators").alias("o")).select("o.*")
+    alive = operator.where("records_in_per_s > 0")
+    share = sql.col("busy_ms_per_s") / (
+        sql.col("busy_ms_per_s") + sql.col("idle_ms_per_s") + sql.col("backpressured_ms_per_s")
+    )
+    per_record = sql.col("parallelism") / sql.col("records_in_per_s") / sql.lit(TARGET_BUSY)
+    ratio = sql.col("records_out_per_s") / sql.col("records_in_per_s")
+    found = alive.groupBy("type").agg(
+        sql.percentile_approx(sql.when(share > SATURATED, per_record), 0.5, 1000).alias("factor"),
+        sql.exp(sql.avg(sql.when(ratio > 0, sql.log(ratio)))).alias("selectivity"),
+    )
+    rows = found.orderBy("type").collect()
+    return OptiSample(
+        {row.type: row.factor for row in rows if row.factor is not None},
+        {row.type: row.selectivity for row in rows if row.selectivity is not None},
+    )
+
+
 def train_on_spark(
     history: History,
     out: Path,
     *,
     settings_json: str,
+    optisample: OptiSample,
     enumeration: str | None = None,
-    seed: int = 0,
     progress: Callable[[str], None] = lambda _message: None,
 ) -> dict[str, Any]:
     """Train a cost model on the stored plans, one Spark task per network, side by side; what the model says of itself.
@@ -140,7 +161,7 @@ def train_on_spark(
         parts = list(pool.map(in_session(partial(_train_in_one_task, rows)), tasks))
     for number, (_, message) in enumerate(parts, start=1):
         progress(f"network {number} of {len(parts)}: {message}")
-    model = assembled(settings_json, [folder for folder, _ in parts], calibrated_optisample(seed))
+    model = assembled(settings_json, [packed for packed, _ in parts], optisample)
     model.save(out)
     return dict(model.notes)
 

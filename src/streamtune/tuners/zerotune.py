@@ -33,7 +33,7 @@ class ZeroTune(Tuner):
     ) -> None:
         super().__init__(job)
         self._model = model
-        self._cluster = cluster
+        self._cluster = cluster or model.encoder.usual_cluster
         self._settings = settings or AdviceSettings(resource_weight=0.0)
         if self._settings.candidates < _FEWEST_CANDIDATES:
             raise TuningError(
@@ -48,7 +48,7 @@ class ZeroTune(Tuner):
                 self._selectivities[key] = given / taken
 
     def recommend(self, observation: Observation) -> Recommendation:
-        limit = self.job.max_parallelism
+        limit = min(self.job.max_parallelism, self._cluster.cores)
         sources = [source.id for source in self.job.dataflow.sources]
         fixed = {key: min(observation.operators[key].parallelism, limit) for key in sources}
         advice = advise(
