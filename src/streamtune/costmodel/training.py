@@ -129,13 +129,8 @@ def train_network(
         order = random.permutation(graphs.plans)
         for first in range(0, len(order), settings.batch_plans):
             chosen = order[first : first + settings.batch_plans]
-            loss = _error(network(graphs.batch(chosen)), torch.from_numpy(truth[chosen]), settings.loss)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimizer.step()
+            losses.append(_step(network, graphs.batch(chosen), torch.from_numpy(truth[chosen]), optimizer, settings))
             schedule.step()
-            losses.append(float(loss.item()))
         score = _loss(network, watched, watched_truth, settings.loss)
         if progress is not None:
             progress(epoch, float(np.mean(losses)), score)
@@ -147,6 +142,21 @@ def train_network(
     network.load_state_dict(best_state)
     network.eval()
     return TrainedNetwork(network, best, best_epoch, time.perf_counter() - started)
+
+
+def _step(
+    network: CostNetwork,
+    batch: PlanBatch,
+    truth: torch.Tensor,
+    optimizer: torch.optim.Optimizer,
+    settings: CostTrainingSettings,
+) -> float:
+    loss = _error(network(batch), truth, settings.loss)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+    optimizer.step()
+    return float(loss.item())
 
 
 def _start_at_the_mean(network: CostNetwork, labels: Labels, graphs: PlanGraphs) -> None:

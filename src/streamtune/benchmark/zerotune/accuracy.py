@@ -11,6 +11,7 @@ from streamtune.benchmark.zerotune.flat import REGRESSORS, FlatModel
 from streamtune.benchmark.zerotune.scores import HEADINGS, Score, row, score, scores_by, structures
 from streamtune.costmodel.columns import PlanColumns
 from streamtune.costmodel.datasets import plans_of, split
+from streamtune.costmodel.features import PlanEncoder
 from streamtune.history.zerotune_runs import PlanDataSettings
 from streamtune.workloads.zerotune import BENCHMARK_STRUCTURES, PARAMETERS, UNSEEN_STRUCTURES
 
@@ -47,11 +48,7 @@ def structures_experiment(arena: ZeroTuneArena) -> Finding:
         Shown("ZeroTune", ("structure", *HEADINGS), tuple(rows)),
         Shown("after few-shot learning", ("structure", *HEADINGS), tuple(row(name, one) for name, one in few.items())),
     ]
-    rivals = {}
-    for name in REGRESSORS:
-        arena.say(f"training {name}")
-        flat = FlatModel.train(name, plans_of(parts["train"]), model.encoder, scale.seed)
-        rivals[name] = {"seen": score(flat, parts["test"]), "unseen structures": score(flat, unseen)}
+    rivals = _rivals(arena, model.encoder, parts["train"], {"seen": parts["test"], "unseen structures": unseen})
     rivals["ZeroTune"] = {"seen": seen["seen, overall"], "unseen structures": score(model, unseen)}
     table = tuple(row(f"{name}, {where}", one) for name, parts_ in rivals.items() for where, one in parts_.items())
     shown.append(Shown("against flat vectors", ("model", *HEADINGS), table))
@@ -65,6 +62,18 @@ def structures_experiment(arena: ZeroTuneArena) -> Finding:
         checks=_table_four(seen["seen, overall"], zero, few),
         figures={"seen": seen, "unseen": zero, "few_shot": few, "rivals": rivals},
     )
+
+
+def _rivals(
+    arena: ZeroTuneArena, encoder: PlanEncoder, training: pa.Table, tests: dict[str, pa.Table]
+) -> dict[str, dict[str, Score]]:
+    """The flat-vector models on the same plans."""
+    found = {}
+    for name in REGRESSORS:
+        arena.say(f"training {name}")
+        flat = FlatModel.train(name, plans_of(training), encoder, arena.scale.seed)
+        found[name] = {where: score(flat, table) for where, table in tests.items()}
+    return found
 
 
 def _table_four(seen: Score, zero: dict[str, Score], few: dict[str, Score]) -> tuple[Check, ...]:
