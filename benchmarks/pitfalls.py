@@ -1,4 +1,4 @@
-"""Makes each pitfall of the graph edit distance in a copy of the kernel and checks that a test fails. About five minutes.
+"""Makes each pitfall of the edit distance in a copy of the kernel and checks that a test fails. About five minutes.
 
 python benchmarks/pitfalls.py
 """

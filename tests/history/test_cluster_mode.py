@@ -1,4 +1,4 @@
-"""One thread, two threads, or a real cluster of several processes: row for row the same tables."""
+"""One thread, two threads, or a real cluster of several processes: the same tables, and encoders trained at once."""
 
 from __future__ import annotations
 
@@ -48,12 +48,42 @@ def pipeline(spark: SparkSession, source: str, where: str) -> dict[str, Any]:
     return {"rows": rows, "encoder": (Path(where) / "encoder.json").read_text(), "executors": executors}
 
 
+def train_two_clusters(spark: SparkSession, where: str) -> list[dict[str, Any]]:
+    """Pre-train on a generated history of two clusters; when and where each encoder was trained."""
+    from pathlib import Path
+
+    from streamtune.dataflow import Dataflow
+    from streamtune.encoder import NetworkSettings, TrainingSettings
+    from streamtune.history.featurise import featurise
+    from streamtune.history.generate import GenerateSettings, generate
+    from streamtune.history.label import label
+    from streamtune.history.pretrain import Clustering, PretrainSettings, pretrain
+    from streamtune.history.tables import History
+
+    history = History(spark, where)
+    generate(history, GenerateSettings(runs=120, random_jobs=10, settle_s=60, window_s=30))
+    label(history)
+    featurise(history)
+    halves = history.runs.read().selectExpr("run_id", "cast(substr(run_id, -1) as int) % 2 as cluster")
+    chain = Dataflow.from_edges(["source", "sink"], [(0, 1)])
+    # Long enough that two that run side by side cannot miss each other while their workers start.
+    training = TrainingSettings(network=NetworkSettings(width=32), epochs=80, patience=80, batch_runs=16)
+    settings = PretrainSettings(
+        training=training, min_runs_to_cluster=10, min_cluster_runs=10, warmup_runs=10, from_global=False
+    )
+    clustering = Clustering(halves, {0: chain, 1: chain})
+    manifest = pretrain(history, Path(where) / "model", clustering=clustering, settings=settings)
+    return [member.model_dump(mode="json") for member in manifest.members]
+
+
 SCRIPT = f"""
 from __future__ import annotations
 import json, sys
 from streamtune.history.session import SparkSettings, build_session
 
 {inspect.getsource(pipeline)}
+
+{inspect.getsource(train_two_clusters)}
 
 master, source, where = sys.argv[1:]
 quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -64,7 +94,10 @@ conf = {{
     "spark.executor.extraJavaOptions": quick,
 }}
 spark = build_session(SparkSettings(master=master, conf=conf))
-json.dump(pipeline(spark, source, where), sys.stdout)
+result = pipeline(spark, source, where)
+if master.startswith("spark:"):
+    result["members"] = train_two_clusters(spark, where + "-training")
+json.dump(result, sys.stdout)
 spark.stop()
 """
 LOCAL = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
@@ -132,3 +165,13 @@ def test_row_for_row_the_same(
     assert len(one["rows"]["runs"]) == 3 * 10 + 1 + 20
     assert one["rows"] == two["rows"] == cluster["rows"]
     assert one["encoder"] == two["encoder"] == cluster["encoder"]
+    assert_trained_side_by_side(cluster["members"])
+
+
+def assert_trained_side_by_side(members: list[dict[str, Any]]) -> None:
+    """Two clusters at once: by different processes, and each began before the other had ended."""
+    first, second = (member for member in members if member["name"].startswith("cluster-"))
+    assert first["trained_by"] != second["trained_by"]
+    (began, ended), (other_began, other_ended) = first["trained_at"], second["trained_at"]
+    assert began < other_ended
+    assert other_began < ended
