@@ -43,6 +43,7 @@ _HARDWARE = {
     "d710": (4, 2.4, 12, 1.0),
 }
 _DEFAULT_NODES = 5
+BOTH = "mean of both"
 Indices = npt.NDArray[np.int64]
 
 
@@ -124,7 +125,7 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
                 )
             )
     ours, boosted = (figures[f"random folds: {name}"]["latency"] for name in ("ZeroTune", "gradient boosting"))
-    met = ours["median"] <= 1.12 and ours["p95"] <= 2.05
+    mixed = figures[f"random folds: {BOTH}"]["latency"]
     return Finding(
         "zerotune-real",
         "Real runs of Flink (PDSP-Bench)",
@@ -132,13 +133,13 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
         f"{arena.scale.members} networks, {arena.scale.real_epochs} epochs, seed {arena.scale.seed}",
         "",
         (Shown("", ("split: method", *HEADINGS[1:]), tuple(rows)),),
-        checks=(
+        checks=tuple(
             Check(
-                "random folds, latency better than 1.12 / 2.05",
-                f"{ours['median']:.2f} / {ours['p95']:.2f} (gradient boosting here {boosted['median']:.2f} / "
-                f"{boosted['p95']:.2f})",
-                met,
-            ),
+                f"random folds, latency better than 1.12 / 2.05: {name}",
+                f"{one['median']:.3f} / {one['p95']:.2f}",
+                one["median"] < 1.12 and one["p95"] < 2.05,
+            )
+            for name, one in (("ZeroTune", ours), ("gradient boosting", boosted), (BOTH, mixed))
         ),
         figures=figures,
     )
@@ -149,7 +150,8 @@ def _cross_validated(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Every part is predicted by models that never saw it."""
     truth = plans_of(table).labels
-    found = {name: np.ones((2, table.num_rows)) for name in ("ZeroTune", "gradient boosting", "constant")}
+    methods = ("ZeroTune", "gradient boosting", BOTH, "constant")
+    found = {name: np.ones((2, table.num_rows)) for name in methods}
     for number, held_out in enumerate(parts):
         arena.say(f"real runs: part {number + 1} of {len(parts)}")
         rest = np.setdiff1d(np.arange(table.num_rows), held_out)
@@ -163,6 +165,7 @@ def _cross_validated(
         for name, model in models.items():
             predicted = model.predict(columns)
             found[name][:, held_out] = predicted.latency_ms, predicted.throughput_per_s
+        found[BOTH][:, held_out] = np.sqrt(found["ZeroTune"][:, held_out] * found["gradient boosting"][:, held_out])
         medians = np.median(plans.labels.latency_ms), np.median(plans.labels.throughput_per_s)
         found["constant"][:, held_out] = np.array(medians)[:, None]
     return {
