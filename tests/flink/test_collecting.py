@@ -9,7 +9,7 @@ import pytest
 
 from flink.fake_flink import JOB, FakeFlink
 from streamtune.dataflow import Run
-from streamtune.engines.flink import FlinkClient
+from streamtune.engines.flink import FlinkClient, Overrides
 from streamtune.engines.flink.collecting import Collector, CollectSettings, RunFiles, collect
 from streamtune.errors import StreamTuneError
 
@@ -67,6 +67,13 @@ def test_a_job_manager_that_is_away_is_waited_for(fake: FakeFlink) -> None:
     assert len(ticks(fake, collector, 60)) == 1
     assert len([line for line in told if "waiting for it" in line]) == 1
     assert any("answers again" in line for line in told)
+
+
+def test_overrides_for_other_jobs_do_no_harm(fake: FakeFlink) -> None:
+    known = Overrides.model_validate({"operators": {"Map": {"type": "join"}, "elsewhere": {"type": "filter"}}})
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    runs = ticks(fake, Collector(client, SETTINGS, clock=fake.clock, overrides=known), 100)
+    assert [operator.type for operator in runs[0].operators] == ["source", "join", "sink"]
 
 
 def test_records_are_files_that_read_back(fake: FakeFlink, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from streamtune.engines.base import NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
-from streamtune.engines.flink.plan import ImportedJob, import_job
+from streamtune.engines.flink.plan import ImportedJob, import_job, operator_ids
 from streamtune.engines.flink.polling import Poller
 from streamtune.engines.flink.responses import RUNNING, FlinkGarbledError
 from streamtune.engines.flink.workload.program import JOB_PARAMETER, RATES_PARAMETER, read_rates
@@ -119,7 +119,8 @@ class Collector:
             parameters = self._client.user_parameters(job_id)
         except FlinkRefusedError:
             parameters = {}
-        names = {vertex.id for vertex in details.vertices}
+        ids = operator_ids(details)
+        names = {*ids, *ids.values()}  # one file of overrides speaks about many jobs
         own = {key: one for key, one in self._overrides.operators.items() if key in names}
         imported = import_job(details, overrides=Overrides(operators=own), published=parameters.get(JOB_PARAMETER))
         rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None

@@ -56,8 +56,7 @@ def import_job(
         raise EngineError(f"job {details.id} has no plan yet (it is {details.state}): wait until it runs")
     vertices = {vertex.id: vertex for vertex in details.vertices}
     nodes = [node for node in details.plan.nodes if node.id in vertices]
-    ids = _operator_ids([vertices[node.id] for node in nodes])
-    by_vertex = dict(zip((node.id for node in nodes), ids, strict=True))
+    by_vertex = operator_ids(details)
     _check_overrides(overrides, by_vertex)
     known = _published_operators(published)
     has_readers = {entry.id for node in nodes for entry in node.inputs}
@@ -80,16 +79,20 @@ def import_job(
     return ImportedJob(job, plan, {operator: vertex for vertex, operator in by_vertex.items()}, exclude)
 
 
-def _operator_ids(vertices: list[Vertex]) -> list[str]:
-    """Readable, unique, and the same every time: the head of each chain, numbered where that occurs twice."""
+def operator_ids(details: JobDetails) -> dict[str, str]:
+    """Vertex id → operator id: readable, unique, and the same every time.
+
+    It is the head of each chain, numbered where that occurs twice.
+    """
+    vertices = {vertex.id: vertex for vertex in details.vertices}
     seen: dict[str, int] = {}
-    ids = []
-    for vertex in vertices:
+    ids = {}
+    for vertex in (vertices[node.id] for node in details.plan.nodes if node.id in vertices):
         head = (chained_names(vertex.name) or [vertex.name])[0]
         bare = re.sub(r"^(Source|Sink): ", "", head).strip()
         slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", bare).strip("-")[:_LONGEST_ID] or vertex.id[:8]
         seen[slug] = seen.get(slug, 0) + 1
-        ids.append(slug if seen[slug] == 1 else f"{slug}-{seen[slug]}")
+        ids[vertex.id] = slug if seen[slug] == 1 else f"{slug}-{seen[slug]}"
     return ids
 
 
