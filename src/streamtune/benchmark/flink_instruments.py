@@ -63,8 +63,8 @@ def observed(engine: FlinkEngine, deployment: Deployment, window: MeasurementWin
 def measure_downtime(url: str, folder: Path, mode: str, times: int) -> list[Downtime]:
     """Rescale a small job up and down; a generator of a fixed rate that is down makes no records.
 
-    Down time is what is missing at the sink, divided by the rate; the moments of reading are known to about 0.2 s. State
-    that was rolled back to a checkpoint counts as down time, for its records have to be made again.
+    Down time is what is missing at the sink, divided by the rate; the moments of reading are known to about 0.2 s.
+    State that was rolled back to a checkpoint counts as down time, for its records have to be made again.
     """
     rate = 200.0
     spec = _chain(rate)
