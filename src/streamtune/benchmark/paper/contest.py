@@ -41,8 +41,8 @@ class Scale:
     seeds: tuple[int, ...] = (0, 1, 2)
     changes: int = 120
     sweep_changes: int = 20
-    runs: int = 10_000
-    sweep_runs: int = 3_000
+    runs: int = 4_000
+    sweep_runs: int = 2_000
     random_jobs: int = 200
 
     @classmethod
@@ -60,6 +60,10 @@ class Scale:
     def told(self) -> str:
         seeds = ", ".join(map(str, self.seeds))
         return f"seeds {seeds}, {self.changes} changes of rates per workload, histories of {self.runs:,} runs"
+
+    def told_short(self) -> str:
+        seeds = ", ".join(map(str, self.seeds))
+        return f"seeds {seeds}, the first {self.sweep_changes} changes per workload, histories of {self.runs:,} runs"
 
 
 class Judged(Frozen):
@@ -132,15 +136,18 @@ class Arena:
             self._assigned[platform, job.name] = AssignedModel.of(platform.model(self.work, self.tell), job)
         return self._assigned[platform, job.name]
 
-    def grid(self, contestants: Iterable[Contestant], workloads: Sequence[str] = WORKLOADS) -> dict[str, list[Judged]]:
-        """Every contestant on every workload under every seed, at full length."""
+    def grid(
+        self, contestants: Iterable[Contestant], workloads: Sequence[str] = WORKLOADS, *, changes: int | None = None
+    ) -> dict[str, list[Judged]]:
+        """Every contestant on every workload under every seed, over the whole pattern or its first ``changes``."""
         found: dict[str, list[Judged]] = {}
         for contestant in contestants:
             found[contestant.label] = []
             for seed in self.scale.seeds:
                 platform = self.scale.platform(seed, never_seen=contestant.never_seen)
                 for workload in workloads:
-                    found[contestant.label] += self.play(contestant, platform, workload, self.scale.multiples(seed))
+                    multiples = self.scale.multiples(seed)[:changes]
+                    found[contestant.label] += self.play(contestant, platform, workload, multiples)
         return found
 
     def play(

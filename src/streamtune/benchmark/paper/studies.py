@@ -205,7 +205,7 @@ def fig10(arena: Arena) -> Finding:
 def fig11a(arena: Arena) -> Finding:
     """SVM, XGBoost and a plain network as M_f."""
     queries = ("nexmark-q3", "nexmark-q5", "nexmark-q8")
-    judged = arena.grid([paper(kind) for kind in ("svm", "xgboost", "nn")], queries)
+    judged = arena.grid([paper(kind) for kind in ("svm", "xgboost", "nn")], queries, changes=arena.scale.sweep_changes)
     rows = tuple(score_row(label, found) for label, found in judged.items())
     series = {
         label: [100 * Score.of([one for one in found if one.workload == query]).backpressure for query in queries]
@@ -214,7 +214,7 @@ def fig11a(arena: Arena) -> Finding:
     return Finding(
         name="fig11a",
         title="Fig. 11a: which classifier for M_f (Algorithm 2 as printed)",
-        setting=f"{arena.scale.told()}; Nexmark Q3, Q5, Q8",
+        setting=f"{arena.scale.told_short()}; Nexmark Q3, Q5, Q8",
         paper="SVM and XGBoost comparable; the network, which has no monotone constraint, leaves more backpressure.",
         tables=(Shown("all three queries", _SCORE_HEADINGS, rows),),
         pictures=(grouped_bars(queries, series, "% of changes that end with backpressure", None),),
@@ -237,12 +237,13 @@ def clusters(arena: Arena) -> Finding:
             _global_only(boosted, "paper, xgboost, global encoder"),
             streamtune(),
             _global_only(streamtune(), "streamtune, global encoder"),
-        ]
+        ],
+        changes=arena.scale.sweep_changes,
     )
     return Finding(
         name="clusters",
         title="An encoder per cluster, or one for all",
-        setting=arena.scale.told(),
+        setting=arena.scale.told_short(),
         paper="Clustering is part of the method; its effect on tuning is not reported by itself.",
         tables=(Shown("", _SCORE_HEADINGS, tuple(score_row(label, found) for label, found in judged.items())),),
     )
@@ -264,11 +265,11 @@ def ablation(arena: Arena) -> Finding:
         untrained("streamtune, no history at all"),
         DS2_CALIBRATED,
     )
-    judged = arena.grid(steps)
+    judged = arena.grid(steps, changes=arena.scale.sweep_changes)
     return Finding(
         name="ablation",
         title="Every step beyond the paper, and what each buys",
-        setting=f"{arena.scale.told()}; {', '.join(WORKLOADS)}",
+        setting=f"{arena.scale.told_short()}; {', '.join(WORKLOADS)}",
         paper="",
         tables=(Shown("", _SCORE_HEADINGS, tuple(score_row(label, found) for label, found in judged.items())),),
     )

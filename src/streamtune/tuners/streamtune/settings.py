@@ -33,7 +33,7 @@ class StreamTuneSettings(Frozen):
     feedback_weight: float = Field(
         default=20.0, gt=0, description="classifier: what an observation of the running job weighs over warm-up data"
     )
-    warmup_rows: int = Field(default=1200, ge=10, description="classifier: labelled operators taken as warm-up data")
+    warmup_rows: int = Field(default=600, ge=10, description="classifier: labelled operators taken as warm-up data")
     binding: bool = Field(
         default=True,
         description="what was seen binds: no parallelism seen as a bottleneck again, none above one seen safe",
