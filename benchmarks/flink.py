@@ -141,9 +141,9 @@ def run(chosen: argparse.Namespace, results: Results) -> None:
 
     if missing:
         with (
+            ThreadPoolExecutor(chosen.lanes) as pool,  # outermost: lanes end by themselves once the cluster is gone
             small_cluster(chosen.lanes) as cluster,
             tempfile.TemporaryDirectory() as folder,
-            ThreadPoolExecutor(chosen.lanes) as pool,
         ):
             list(pool.map(lambda piece: work(piece, cluster.url, Path(folder)), missing))
     if "polling" in chosen.parts and "polling/20x100" not in results.known and time.monotonic() < deadline_s:

@@ -170,9 +170,9 @@ def collect(path: Path, runs: int, seed: int, lanes: int, seconds: float) -> int
 
     visits = range(-(-runs // RUNS_PER_VISIT))
     with (
+        ThreadPoolExecutor(lanes) as pool,  # outermost: lanes end by themselves once the cluster is gone
         small_cluster(lanes) as cluster,
         tempfile.TemporaryDirectory() as folder,
-        ThreadPoolExecutor(lanes) as pool,
     ):
         list(pool.map(lambda visit: work(visit, cluster.url, Path(folder)), visits))
     return added
