@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 
 from flink.fake_flink import FakeFlink
 from streamtune.audit import AuditTrail, read_audit
+from streamtune.cli import main
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
+from streamtune.clock import SystemClock
 from streamtune.controller import Guards, Outcome
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.flink import FlinkSettings, RescaleSettings
@@ -106,3 +109,21 @@ def test_a_job_that_dies_ends_the_watch(fake: FakeFlink, tmp_path: Path) -> None
     with pytest.raises(StreamTuneError, match="is FAILED"):
         tune(fake, tmp_path, watch_s=900.0)
     assert read_audit(tmp_path / "audit.jsonl")[-1]["job_state"] == "FAILED"
+
+
+def test_the_command(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the wall clock, as a user would: look, do not touch."""
+    monkeypatch.setattr(fake, "clock", SystemClock())
+    timing = ("--settle", "0", "--window", "3")
+    arguments = ("tune", "--engine", "flink", "--url", fake.url, "--tuner", "ds2", *timing, "--dry-run", "--json")
+    monkeypatch.setattr("sys.argv", ["streamtune", *arguments, "--audit", str(tmp_path / "audit.jsonl")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    [outcome] = json.loads(capsys.readouterr().out)
+    assert outcome["stop_reason"] == "dry_run"
+    assert outcome["recommended"]["Map"] == 4
+    assert fake.degrees["work"] == 1
+    assert read_audit(tmp_path / "audit.jsonl")[0]["event"] == "attached"
