@@ -18,7 +18,10 @@ from streamtune.cli import main
 from streamtune.tuners import TUNERS
 
 BAD = sorted((Path(__file__).parents[1] / "jobs" / "bad").glob("*.yaml"))
-COMMANDS = ["validate", "simulate", "oracle", "tune", "demo", "distance", "cluster", "pretrain"]
+COMMANDS = [
+    *("validate", "simulate", "oracle", "tune", "recommend", "compare", "demo", "distance", "cluster", "pretrain"),
+    *("collect", "predict", "advise", "bench"),
+]
 GROUPS = ["workloads", "history", "model"]
 
 
@@ -117,7 +120,7 @@ def test_tune_json_has_what_a_script_needs(
 ) -> None:
     rates = tmp_path / "rates.yaml"
     rates.write_text("[3, 10, {bids: 123456}]")
-    story = run_json(monkeypatch, capsys, "tune", "nexmark-q5", "--rates", str(rates), "--seed", "7")
+    story = run_json(monkeypatch, capsys, "tune", "nexmark-q5", "--tuner", "ds2", "--rates", str(rates), "--seed", "7")
     assert (story["tuner"], story["engine"], story["seed"]) == ("ds2", "simulator", 7)
     assert [change["rates"]["bids"] for change in story["changes"]] == [240_000, 800_000, 123_456]
     for change in story["changes"]:
