@@ -40,7 +40,7 @@ class ZeroTuneScale:
     queries: int = 60
     reconfigurations: int = 30
     folds: int = 5
-    real_epochs: int = 60
+    real_epochs: int = 40
     seed: int = 0
     jobs: int = 2
 
@@ -104,9 +104,10 @@ class ZeroTuneArena:
         spark.stop()
 
     def training_plans(self, enumeration: str = "optisample") -> pa.Table:
-        """The plans of seen structures over seen ranges."""
+        """The plans of seen structures over seen ranges; of random ones no more than the learning curve needs."""
+        plans = self.scale.plans if enumeration == "optisample" else round(1.4 * max(self.scale.curve))
         settings = PlanDataSettings.model_validate(
-            {"plans": self.scale.plans, "seed": self.scale.seed, "enumeration": enumeration}
+            {"plans": plans, "seed": self.scale.seed, "enumeration": enumeration}
         )
         return self.tables(settings)[0]
 
