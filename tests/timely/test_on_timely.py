@@ -64,8 +64,9 @@ def test_throughput_of_a_slow_operator_scales_with_its_parallelism() -> None:
         deployment = engine.deploy(spec.job, plan_of(1))
         for degree in (1, 2, 4):
             deployment = engine.rescale(deployment, plan_of(degree))
-            seen = observe(engine, deployment)
-            assert seen.operators["work"].records_in_per_s == pytest.approx(500 * degree, rel=0.1)
+            seen = observe(engine, deployment, MeasurementWindow(settle_s=0.5, length_s=2.0))
+            # Within a percent on an idle machine; a starved one may hold a thread back at the edges of the window.
+            assert seen.operators["work"].records_in_per_s == pytest.approx(500 * degree, rel=0.15)
             assert seen.operators["work"].busy_share > 0.9
             assert seen.operators["numbers"].records_out_per_s == pytest.approx(3000, rel=0.05)
 

@@ -12,10 +12,10 @@ _SHORTEST_SLEEP_S = 0.001
 # Between two turns a worker sees to its channels and waits for a processor. On a worker of its own, that is overhead of
 # the emulation, not of the operator emulated, so time that passes in front of waiting records counts as service. On a
 # shared worker others had their turns in it, and only a small gap counts.
-_LARGEST_GAP_S = 0.2
+_LARGEST_GAP_S = 1.0
 _LARGEST_SHARED_GAP_S = 0.003
 # What a sleep took too long is credited to the records that wait, or forgotten if there are none.
-_LARGEST_CREDIT_S = 0.2
+_LARGEST_CREDIT_S = 1.0
 _LARGEST_IDLE_CREDIT_S = 0.005
 
 
