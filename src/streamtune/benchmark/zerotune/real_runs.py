@@ -134,7 +134,8 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
         "zerotune-real",
         "Real runs of Flink (PDSP-Bench)",
         f"{runs.table.num_rows} valid runs of {len(left_out)} applications; {arena.scale.folds} folds, "
-        f"{arena.scale.members} networks (1 where applications are left out), {arena.scale.real_epochs} epochs, seed {arena.scale.seed}",
+        f"{arena.scale.members} networks (1 where applications are left out), "
+        f"{arena.scale.real_epochs} epochs, seed {arena.scale.seed}",
         "",
         (Shown("", ("split: method", *HEADINGS[1:]), tuple(rows)),),
         checks=tuple(
