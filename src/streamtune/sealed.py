@@ -35,9 +35,9 @@ def write_sealed(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, 
             file = staging / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        sealed = {**manifest, "checksums": {name: _checksum(content) for name, content in sorted(files.items())}}
+        sealed = {**manifest, "checksums": {name: checksum(content) for name, content in sorted(files.items())}}
         (staging / MANIFEST).write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
-        _swap(staging, path)
+        put_in_place(staging, path)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -68,14 +68,14 @@ def _checked(file: Path, name: str, expected: str) -> bytes:
     if not file.is_file():
         raise SealedFolderError(f"{file.parent} is damaged: {name} is missing. Restore it, or make it again")
     content = file.read_bytes()
-    if _checksum(content) != expected:
+    if checksum(content) != expected:
         raise SealedFolderError(
             f"{file.parent} is damaged: {name} is not what was written. Restore it, or make it again"
         )
     return content
 
 
-def _swap(staging: Path, path: Path) -> None:
+def put_in_place(staging: Path, path: Path) -> None:
     """Put the new folder in its place; an old one steps aside first, so that a crash leaves one of the two."""
     staging.chmod(0o755)
     if not path.exists():
@@ -88,5 +88,6 @@ def _swap(staging: Path, path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _checksum(content: bytes) -> str:
+def checksum(content: bytes) -> str:
+    """SHA-256, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()

@@ -10,9 +10,7 @@ model/
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -33,6 +31,7 @@ from streamtune.dataflow.operator import Frozen
 from streamtune.encoder.network import BottleneckNetwork, NetworkSettings
 from streamtune.errors import StreamTuneError
 from streamtune.features import FeatureEncoder
+from streamtune.sealed import checksum, put_in_place
 
 FORMAT = "streamtune-model"
 VERSION = 2
@@ -126,11 +125,13 @@ def write_bundle(
             members=tuple(files.member for files in members),
             failed=dict(failed or {}),
             checksums={
-                str(file.relative_to(staging)): _checksum(file) for file in sorted(staging.rglob("*")) if file.is_file()
+                str(file.relative_to(staging)): checksum(file.read_bytes())
+                for file in sorted(staging.rglob("*"))
+                if file.is_file()
             },
         )
         (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
-        _swap(staging, path)
+        put_in_place(staging, path)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -141,23 +142,6 @@ def _write_member(folder: Path, files: MemberFiles) -> None:
     (folder / "warmup.parquet").write_bytes(files.warmup)
     if files.centre is not None:
         (folder / "centre.json").write_text(files.centre.model_dump_json(), encoding="utf-8")
-
-
-def _swap(staging: Path, path: Path) -> None:
-    """Put the new folder in its place; an old one steps aside first, so that a crash leaves one of the two."""
-    staging.chmod(0o755)
-    if not path.exists():
-        os.rename(staging, path)
-        return
-    aside = path.with_name(f".{path.name}.old")
-    shutil.rmtree(aside, ignore_errors=True)
-    os.rename(path, aside)
-    os.rename(staging, path)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _checksum(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -273,7 +257,7 @@ def _check_files(path: Path, manifest: Manifest) -> None:
         file = path / name
         if not file.is_file():
             raise BundleError(f"{path} is damaged: {name} is missing. Restore it, or train the model again")
-        if _checksum(file) != expected:
+        if checksum(file.read_bytes()) != expected:
             raise BundleError(
                 f"{path} is damaged: {name} is not what was written. Restore it, or train the model again"
             )
