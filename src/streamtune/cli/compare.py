@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -11,6 +12,9 @@ from rich.table import Table
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption
 from streamtune.cli.tune import ModelOption
+
+if TYPE_CHECKING:
+    from streamtune.benchmark.tuning import TuningStory
 
 
 def compare(
@@ -86,16 +90,22 @@ def compare(
     if as_json:
         print_json([story.summary() for story in stories])
         return
-    table = Table(title=f"{spec.job.name}: {len(wanted)} changes of rates (seed {seed})")
-    for heading in ("tuner", "restarts / change", "ended with backpressure", "total / oracle"):
-        table.add_column(heading, justify="left" if heading == "tuner" else "right")
+    print_stories(f"{spec.job.name}: {len(wanted)} changes of rates (seed {seed})", stories)
+    if report is not None:
+        out.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def print_stories(title: str, stories: Sequence[TuningStory]) -> None:
+    """One line per story."""
+    table = Table(title=title)
+    for heading in ("job", "tuner", "restarts / change", "ended with backpressure", "total / oracle"):
+        table.add_column(heading, justify="left" if heading in ("job", "tuner") else "right")
     for story in stories:
         table.add_row(
+            story.job,
             story.tuner,
             f"{story.reconfigurations_per_change:.2f}",
             f"{story.backpressure_after_tuning} of {len(story.changes)}",
             "–" if story.over_oracle is None else f"{story.over_oracle:.3f}",
         )
     out.print(table)
-    if report is not None:
-        out.print(f"report: {report}", highlight=False, soft_wrap=True)

@@ -35,7 +35,7 @@ def demo(
     from streamtune.benchmark.tuning import tune_on_simulator
     from streamtune.cli.arguments import make_folder_of
     from streamtune.cli.live import LiveTable
-    from streamtune.cli.tune import print_story
+    from streamtune.cli.compare import print_stories
     from streamtune.encoder.assigned import AssignedModel
     from streamtune.tuners import DS2, StreamTune
     from streamtune.workloads import catalogue, rates
@@ -74,8 +74,7 @@ def demo(
                         )
                     )
     write_report(out_file, stories, title="StreamTune and DS2 on two jobs", command="streamtune demo")
-    for story in stories:
-        print_story(story)
+    print_stories("two jobs, ten source rates each", stories)
     say("done")
     out.print(f"report: {out_file.resolve()}", highlight=False, soft_wrap=True)
     out.print(f"audit trail: {audit_file.resolve()}", highlight=False, soft_wrap=True)
