@@ -34,8 +34,8 @@ def demo(
     from streamtune.benchmark.report import write_report
     from streamtune.benchmark.tuning import tune_on_simulator
     from streamtune.cli.arguments import make_folder_of
-    from streamtune.cli.live import LiveTable
     from streamtune.cli.compare import print_stories
+    from streamtune.cli.live import LiveTable
     from streamtune.encoder.assigned import AssignedModel
     from streamtune.tuners import DS2, StreamTune
     from streamtune.workloads import catalogue, rates
