@@ -84,7 +84,7 @@ class CostModel:
     ) -> CostModel:
         """Fit encoder and networks on ``training``; ``validation`` only says when to stop."""
         settings = settings or CostModelSettings()
-        _refuse_shared_queries(training, validation)
+        _check_parts(training, validation)
         encoder = PlanEncoder.fit(training.columns, settings.feature_set)
         watched = encoder.transform(validation.columns), validation.labels
         networks, seconds = [], 0.0
@@ -218,7 +218,10 @@ def _hide_selectivities(columns: PlanColumns, settings: CostTrainingSettings) ->
     return replace(columns, numbers={**columns.numbers, "selectivity": selectivity})
 
 
-def _refuse_shared_queries(training: LabelledPlans, validation: LabelledPlans) -> None:
+def _check_parts(training: LabelledPlans, validation: LabelledPlans) -> None:
+    for name, part in (("training", training), ("validation", validation)):
+        if not part.columns.plans:
+            raise StreamTuneError(f"the {name} part has no plans: add plans of more queries")
     shared = set(training.queries) & set(validation.queries)
     if shared:
         raise StreamTuneError(
