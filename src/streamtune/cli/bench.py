@@ -22,13 +22,17 @@ def bench(
         list[str],
         typer.Argument(
             help="fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, sweep-error, "
-            "sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them."
+            "sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them; fig8 runs on a real "
+            "Timely Dataflow, by itself."
         ),
     ],
     quick: Annotated[bool, typer.Option(help="One seed, ten changes, a small history: minutes.")] = False,
     seeds: Annotated[str | None, typer.Option(help="Seeds, for instance 0,1,2; each is a platform of its own.")] = None,
     changes: Annotated[int | None, typer.Option(help="Changes of rates per workload.", min=1, max=120)] = None,
     runs: Annotated[int | None, typer.Option(help="Runs in each history.", min=100)] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="fig8: a model bundle made from a Timely history, for StreamTune.")
+    ] = None,
     work: Annotated[
         Path | None, typer.Option(help="Keep models and results here; a run that was stopped goes on from it.")
     ] = None,
@@ -46,6 +50,7 @@ def bench(
       streamtune bench fig6 fig7a table3 --quick
       streamtune bench paper --work bench --report paper.html
       streamtune bench sweep-error --seeds 0 --json
+      streamtune bench fig8 --model timely-model --seeds 0,1 --work fig8 --report fig8.html
     """
     from dataclasses import replace
 
@@ -54,6 +59,12 @@ def bench(
     from streamtune.benchmark.paper.report import write_findings
     from streamtune.cli.arguments import make_folder_of
 
+    for file in (report, results):
+        if file is not None:
+            make_folder_of(file)
+    if names == ["fig8"]:
+        _fig8(_seeds(seeds or "0"), model, work, report, as_json)
+        return
     wanted = chosen(names)
     scale = Scale.quick() if quick else Scale()
     if seeds is not None:
@@ -62,9 +73,6 @@ def bench(
         scale = replace(scale, changes=changes, sweep_changes=min(changes, scale.sweep_changes))
     if runs is not None:
         scale = replace(scale, runs=runs, sweep_runs=min(runs, scale.sweep_runs))
-    for file in (report, results):
-        if file is not None:
-            make_folder_of(file)
     findings = []
     with tempfile.TemporaryDirectory(prefix="streamtune-bench-") as scratch, err.status("starting") as status:
         arena = Arena(scale, work or Path(scratch), lambda text: status.update(text))
@@ -92,6 +100,32 @@ def _seeds(text: str) -> tuple[int, ...]:
     if not all(part.isdigit() for part in parts):
         raise StreamTuneError(f"--seeds: expected whole numbers such as 0,1,2, but got {text!r}")
     return tuple(int(part) for part in parts)
+
+
+def _fig8(seeds: tuple[int, ...], model: Path | None, work: Path | None, report: Path | None, as_json: bool) -> None:
+    """Real time passes here: about a quarter of an hour per seed."""
+    from streamtune.benchmark.fig8 import Fig8Settings, claims, run_fig8
+    from streamtune.benchmark.fig8_report import write_fig8
+    from streamtune.dataflow import Job
+    from streamtune.tuners import Tuner, make_tuner
+
+    def make(name: str, job: Job) -> Tuner:
+        return make_tuner(name, job, model=model, engine="timely")
+
+    result = run_fig8(
+        Fig8Settings(seeds=seeds),
+        make=make,
+        results=None if work is None else work / "fig8.json",
+        tell=lambda text: err.print(text, highlight=False),
+    )
+    if report is not None:
+        write_fig8(result, report)
+    if as_json:
+        print_json(result.model_dump(mode="json"))
+        return
+    for claim in claims(result):
+        verdict = "[green]holds[/]" if claim.holds else "[red]does not hold[/]"
+        out.print(f"{verdict}: {claim.query} against {claim.rival}: {claim.text}: {claim.measured}", highlight=False)
 
 
 def _print(finding: Finding) -> None:
