@@ -1,7 +1,8 @@
 """Real runs of Flink (PDSP-Bench, cleaned by the history pipeline): random folds, and leaving out whole applications.
 
 Latency is the marker at the last operator, the rate is what arrived. Hosts are those the data names; their cores
-and clocks are set by hand: Table II of the ZeroTune paper where it has them, else unchecked. The data is read where it lies and never copied into the project.
+and clocks are set by hand: Table II of the ZeroTune paper where it has them, else unchecked.
+The data is read where it lies and never copied into the project.
 """
 
 from __future__ import annotations
