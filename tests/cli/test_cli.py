@@ -22,7 +22,7 @@ COMMANDS = [
     *("validate", "simulate", "oracle", "tune", "recommend", "compare", "demo", "distance", "cluster", "pretrain"),
     *("collect", "predict", "advise", "bench"),
 ]
-GROUPS = ["workloads", "history", "model"]
+GROUPS = ["workloads", "history", "model", "flink", "costmodel"]
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -137,7 +137,7 @@ def edit_manifest(path: Path, **changes: object) -> None:
         (lambda path: (path / "manifest.json").unlink(), "is no model bundle: it has no manifest.json"),
         (lambda path: (path / "manifest.json").write_text("{"), "is damaged: it is not valid JSON"),
         (lambda path: edit_manifest(path, format="pickle"), "is not the manifest of a StreamTune model"),
-        (lambda path: edit_manifest(path, version=99), "has bundle version 99, this release reads 1"),
+        (lambda path: edit_manifest(path, version=99), "has bundle version 99, this release reads 2"),
         (lambda path: edit_manifest(path, members="none"), "is damaged: members"),
         (lambda path: edit_manifest(path, checksums={}), "the manifest lists no checksum for"),
     ],

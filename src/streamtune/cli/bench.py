@@ -81,7 +81,7 @@ def bench(
             findings.append(EXPERIMENTS[name](arena))
             err.print(f"{name}: {time.perf_counter() - start:.0f} s", style="dim")
             if not as_json:
-                _print(findings[-1])
+                print_finding(findings[-1])
     records = [finding.to_record() for finding in findings]
     if as_json:
         print_json(records)
@@ -128,7 +128,7 @@ def _fig8(seeds: tuple[int, ...], model: Path | None, work: Path | None, report:
         out.print(f"{verdict}: {claim.query} against {claim.rival}: {claim.text}: {claim.measured}", highlight=False)
 
 
-def _print(finding: Finding) -> None:
+def print_finding(finding: Finding) -> None:
     out.rule(finding.title, align="left")
     out.print(finding.setting, style="dim", highlight=False)
     if finding.paper:

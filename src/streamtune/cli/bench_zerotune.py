@@ -49,7 +49,7 @@ def bench_zerotune(
     from streamtune.benchmark.zerotune.arena import ZeroTuneArena, ZeroTuneScale
     from streamtune.benchmark.zerotune.experiments import chosen
     from streamtune.cli.arguments import make_folder_of
-    from streamtune.cli.bench import _print as print_finding
+    from streamtune.cli.bench import print_finding
 
     wanted = chosen(names, real_runs)
     usual = ZeroTuneScale.quick() if quick else ZeroTuneScale()

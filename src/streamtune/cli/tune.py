@@ -79,6 +79,9 @@ def tune(
         Path | None, typer.Option(help="flink: the job's jar, for clusters that cannot rescale live.")
     ] = None,
     entry_class: Annotated[str | None, typer.Option(help="flink: main class in that jar.")] = None,
+    argument: Annotated[
+        list[str] | None, typer.Option(help="flink: an argument of that main class; may be repeated.")
+    ] = None,
     watch_s: Annotated[
         float, typer.Option("--watch", help="flink: go on for so many seconds and tune whenever rates change.", min=0)
     ] = 0.0,
@@ -129,7 +132,16 @@ def tune(
         if engine == "flink":
             from streamtune.cli.flink_tuning import FlinkTuning
 
-            where = FlinkTuning(url, job_id, overrides, jar, entry_class, watch_s=watch_s, max_per_hour=max_per_hour)
+            where = FlinkTuning(
+                url,
+                job_id,
+                overrides,
+                jar,
+                entry_class,
+                tuple(argument or ()),
+                watch_s=watch_s,
+                max_per_hour=max_per_hour,
+            )
             _tune_flink(where, make, guards, (settle, window), trail, as_json)
             return
         if engine == "timely":
