@@ -67,10 +67,9 @@ def train_two_clusters(spark: SparkSession, where: str) -> list[dict[str, Any]]:
     halves = history.runs.read().selectExpr("run_id", "cast(substr(run_id, -1) as int) % 2 as cluster")
     chain = Dataflow.from_edges(["source", "sink"], [(0, 1)])
     # Long enough that two that run side by side cannot miss each other while their workers start.
-    training = TrainingSettings(network=NetworkSettings(width=32), epochs=80, patience=80, batch_runs=16)
-    settings = PretrainSettings(
-        training=training, min_runs_to_cluster=10, min_cluster_runs=10, warmup_runs=10, from_global=False
-    )
+    training = TrainingSettings(network=NetworkSettings(width=32), epochs=40, patience=40, batch_runs=16)
+    # The global encoder is trained first, so that the two clusters have the two cores to themselves.
+    settings = PretrainSettings(training=training, min_runs_to_cluster=10, min_cluster_runs=10, warmup_runs=10)
     clustering = Clustering(halves, {0: chain, 1: chain})
     manifest = pretrain(history, Path(where) / "model", clustering=clustering, settings=settings)
     return [member.model_dump(mode="json") for member in manifest.members]

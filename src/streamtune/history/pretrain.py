@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pydantic import Field
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
@@ -26,11 +24,10 @@ from streamtune.history.capacity import capacity_prior
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import encoder_path
 from streamtune.history.files import Files
-from streamtune.history.split import TEST, TRAIN
 from streamtune.history.tables import History, TableSettings
+from streamtune.history.training_task import RESULT, train_task
 
 CLUSTER = "cluster"
-_RESULT = "member string, weights binary, warmup binary, error string"
 Progress = Callable[[str, str], None]
 
 
@@ -199,50 +196,21 @@ def _train_all(
 def _train_in_one_task(
     rows: DataFrame, name: str, encoder: FeatureEncoder, settings: PretrainSettings, start: bytes | None
 ) -> MemberFiles:
-    task = partial(_fit, name=name, encoder=encoder, settings=settings, start=start)
-    result = rows.select(*COLUMNS, "split").coalesce(1).mapInArrow(task, _RESULT).first()
+    task = partial(
+        train_task,
+        name=name,
+        features=encoder.to_json(),
+        training=settings.training.model_dump_json(),
+        warmup_runs=settings.warmup_runs,
+        start=start,
+    )
+    result = rows.select(*COLUMNS, "split").coalesce(1).mapInArrow(task, RESULT).first()
     if result is None:
         raise HistoryError("there are no runs to learn from")
     if result.error is not None:
         raise HistoryError(result.error)
     member = Member.model_validate_json(result.member)
     return MemberFiles(member, bytes(result.weights), bytes(result.warmup))
-
-
-def _fit(
-    batches: Iterator[pa.RecordBatch],
-    *,
-    name: str,
-    encoder: FeatureEncoder,
-    settings: PretrainSettings,
-    start: bytes | None,
-) -> Iterator[pa.RecordBatch]:
-    """Runs in a Spark task: trains on the training part, scores on the test part, gives back one row."""
-    started_s = time.time()
-    from streamtune.encoder.pretraining import fit_encoder
-    from streamtune.errors import StreamTuneError
-
-    table = pa.Table.from_batches(list(batches))
-    schema = pa.schema(
-        [("member", pa.string()), ("weights", pa.binary()), ("warmup", pa.binary()), ("error", pa.string())]
-    )
-    split = table.column("split")
-    try:
-        files = fit_encoder(
-            name,
-            table.filter(pa.compute.equal(split, TRAIN)),
-            table.filter(pa.compute.equal(split, TEST)),
-            encoder,
-            settings.training,
-            settings.warmup_runs,
-            started_s,
-            start,
-        )
-        row: tuple[Any, ...] = (files.member.model_dump_json(), files.weights, files.warmup, None)
-    except StreamTuneError as error:
-        row = (None, None, None, str(error))
-    arrays = [pa.array([value], type=field.type) for value, field in zip(row, schema, strict=True)]
-    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _with_centre(files: MemberFiles, number: int | None, centres: Mapping[int, Dataflow]) -> MemberFiles:
