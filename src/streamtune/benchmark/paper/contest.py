@@ -30,7 +30,6 @@ WORKLOADS = (
     "pqp-2way-0",
     "pqp-3way-0",
 )
-PEAK = 10
 WIDE_BOUND = 1000
 
 
@@ -248,13 +247,15 @@ class Grid:
         return list(self.judged)
 
     def of(self, label: str, workload: str | None = None, seed: int | None = None, *, peak: bool = False) -> Score:
+        """The score of one tuner; at the ``peak``, at the highest rate alone."""
+        highest = max(one.multiple for one in self.judged[label])
         return Score.of(
             [
                 one
                 for one in self.judged[label]
                 if (workload is None or one.workload == workload)
                 and (seed is None or one.seed == seed)
-                and (not peak or one.multiple == PEAK)
+                and (not peak or one.multiple == highest)
             ]
         )
 
