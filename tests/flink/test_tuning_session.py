@@ -124,6 +124,6 @@ def test_the_command(
     assert not ended.value.code
     [outcome] = json.loads(capsys.readouterr().out)
     assert outcome["stop_reason"] == "dry_run"
-    assert outcome["recommended"]["Map"] == 4
+    assert 3 <= outcome["recommended"]["Map"] <= 5, "four, give or take what a wall clock does to three seconds"
     assert fake.degrees["work"] == 1
     assert read_audit(tmp_path / "audit.jsonl")[0]["event"] == "attached"
