@@ -32,13 +32,13 @@ java:
 demo: $(STAMP)  ## tune Nexmark Q5 over a cycle of rates and write an HTML report
 	@$(BIN)/streamtune demo --out demo-report.html
 
-# The tests on a real Flink mostly wait for it, so they run beside all others; their output comes last.
+# The tests on a real Flink and a real Timely mostly wait, so they run beside all others; their output comes last.
 test: $(STAMP) java  ## run the tests (starts its own Spark, Flink and Timely workers)
-	@echo "==> running the tests; those on a real Flink run beside the others and are shown last"
-	@log=$$(mktemp); $(BIN)/python -m pytest tests/flink $(PYTEST_ARGS) > $$log 2>&1 & flink=$$!; \
-	  $(BIN)/python -m pytest --ignore=tests/flink $(PYTEST_ARGS); others=$$?; \
-	  wait $$flink; flink=$$?; echo "==> the tests on Flink"; cat $$log; rm -f $$log; \
-	  test $$others -eq 0 && test $$flink -eq 0
+	@echo "==> running the tests; those on real engines run beside the others and are shown last"
+	@log=$$(mktemp); $(BIN)/python -m pytest tests/flink tests/timely $(PYTEST_ARGS) > $$log 2>&1 & engines=$$!; \
+	  $(BIN)/python -m pytest --ignore=tests/flink --ignore=tests/timely $(PYTEST_ARGS); others=$$?; \
+	  wait $$engines; engines=$$?; echo "==> the tests on real engines"; cat $$log; rm -f $$log; \
+	  test $$others -eq 0 && test $$engines -eq 0
 
 FLINK_120 := .flink/1.20
 $(FLINK_120)/.installed: | $(STAMP)
