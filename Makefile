@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-rivals bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
+.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -63,13 +63,10 @@ format: $(STAMP)  ## let ruff format and fix
 	@$(BIN)/ruff format src tests benchmarks
 	@$(BIN)/ruff check --fix src tests benchmarks
 
-bench: bench-simulator bench-rivals bench-similarity bench-cluster bench-labels bench-history bench-pretrain  ## all benchmarks (about an hour)
+bench: bench-simulator bench-similarity bench-cluster bench-labels bench-history bench-pretrain bench-paper  ## all benchmarks on the simulator (hours)
 
 bench-simulator: $(STAMP)  ## simulated seconds per second, and the onset of backpressure
 	@$(BIN)/python benchmarks/simulator.py
-
-bench-rivals: $(STAMP)  ## all tuners over two cycles of rates on eight workloads
-	@$(BIN)/python benchmarks/rivals.py
 
 bench-similarity: $(STAMP)  ## graph edit distance against networkx
 	@$(BIN)/python benchmarks/similarity.py
@@ -102,7 +99,7 @@ bench-pretrain: $(STAMP) java  ## from history to model bundle, and whether the 
 REAL_RUNS ?= ../shared/data/pdsp/runs.jsonl.gz
 
 bench-zerotune: $(STAMP) java  ## the ZeroTune paper's experiments, and real runs where there are any (40 minutes)
-	@$(BIN)/streamtune bench-zerotune zerotune --work build/zerotune --results benchmarks/results/zerotune.json \
+	@$(BIN)/streamtune bench zerotune --work build/zerotune --results benchmarks/results/zerotune.json \
 	  $(if $(wildcard $(REAL_RUNS)),--real-runs $(REAL_RUNS))
 
 bench-timely: $(STAMP)  ## the Timely engine itself: scaling, the 85 % rule, limits (two minutes)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from streamtune.costmodel.model import CostModel, CostModelSettings
+from streamtune.costmodel.training import CostTrainingSettings
 from streamtune.encoder.bundle import MANIFEST, ModelBundle
 from streamtune.engines.simulator import SimulatorSettings
 from streamtune.engines.simulator.settings import MeasurementError
@@ -53,6 +55,15 @@ class Platform:
         text = f"{self.generation.model_dump_json()}{self.clusters}{self.pretraining.model_dump_json()}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def cost_model(self, work: Path, tell: Tell = lambda _text: None) -> CostModel:
+        """ZeroTune's model of the same history; made once and then found again in ``work``."""
+        path = work / f"costs-{self.name}"
+        if not path.exists():
+            history = work / f"cost-history-{self.name}"
+            _make_cost_model(self, history, path, tell)
+            shutil.rmtree(history, ignore_errors=True)
+        return CostModel.load(path)
+
     def model(self, work: Path, tell: Tell = lambda _text: None) -> ModelBundle:
         """The platform's model; made once and then found again in ``work``."""
         path = work / f"model-{self.name}"
@@ -61,6 +72,23 @@ class Platform:
             _make_model(self, history, path, tell)
             shutil.rmtree(history, ignore_errors=True)
         return ModelBundle.load(path)
+
+
+def _make_cost_model(platform: Platform, location: Path, out: Path, tell: Tell) -> None:
+    from streamtune.history.generate import generate
+    from streamtune.history.session import SparkSettings, build_session
+    from streamtune.history.tables import History
+    from streamtune.history.zerotune_data import optisample_of_history, plans_of_history, train_on_spark
+
+    spark = build_session(SparkSettings(app_name="streamtune-bench"))
+    history = History(spark, str(location))
+    tell(f"a history of {platform.runs:,} runs for the cost model (platform seed {platform.seed})")
+    generate(history, platform.generation)
+    plans_of_history(history, "simulator")
+    tell("training the cost model on Spark")
+    settings = CostModelSettings(training=CostTrainingSettings(seed=platform.seed))
+    optisample = optisample_of_history(history, "simulator")
+    train_on_spark(history, out, settings_json=settings.model_dump_json(), optisample=optisample)
 
 
 def _make_model(platform: Platform, location: Path, out: Path, tell: Tell) -> None:

@@ -11,7 +11,6 @@ from streamtune import __version__
 from streamtune.cli import costmodel, flink, history, model, workloads
 from streamtune.cli.advise import advise
 from streamtune.cli.bench import bench
-from streamtune.cli.bench_zerotune import bench_zerotune
 from streamtune.cli.cluster import cluster
 from streamtune.cli.collect import collect
 from streamtune.cli.compare import compare
@@ -35,22 +34,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(
-        validate,
-        simulate,
-        oracle,
-        tune,
-        recommend,
-        compare,
-        demo,
-        distance,
-        cluster,
-        pretrain,
-        collect,
-        predict,
-        advise,
-    ),
-    *(bench, bench_zerotune),
+    validate,
+    simulate,
+    oracle,
+    tune,
+    recommend,
+    compare,
+    demo,
+    distance,
+    cluster,
+    pretrain,
+    collect,
+    predict,
+    advise,
+    bench,
 ):
     app.command()(command)
 for group in (workloads, history, flink, model, costmodel):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,20 +19,30 @@ from streamtune.cli.output import err, out, print_json
 if TYPE_CHECKING:
     from streamtune.benchmark.paper.findings import Finding
 
+    Experiments = dict[str, Callable[[], Finding]]
+
+Tell = Callable[[str], None]
+
 
 def bench(
     names: Annotated[
         list[str],
         typer.Argument(
-            help="fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, sweep-error, "
-            "sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them; fig8 runs on a real "
-            "Timely Dataflow, by itself."
+            help="StreamTune: fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, "
+            "sweep-error, sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them. fig8 "
+            "runs on a real Timely Dataflow, by itself. ZeroTune: zerotune-structures, -parallelism, -parameters, -data, "
+            "-optimiser, -ablation, -speed, -real, or zerotune for all of them."
         ),
     ],
-    quick: Annotated[bool, typer.Option(help="One seed, ten changes, a small history: minutes.")] = False,
-    seeds: Annotated[str | None, typer.Option(help="Seeds, for instance 0,1,2; each is a platform of its own.")] = None,
+    quick: Annotated[bool, typer.Option(help="Tiny sizes: minutes, and figures that mean little.")] = False,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds, for instance 0,1,2; each is a platform of its own. ZeroTune takes one.")
+    ] = None,
     changes: Annotated[int | None, typer.Option(help="Changes of rates per workload.", min=1, max=120)] = None,
     runs: Annotated[int | None, typer.Option(help="Runs in each history.", min=100)] = None,
+    plans: Annotated[int | None, typer.Option(min=100, help="zerotune: labelled plans to learn from.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="zerotune: networks trained at the same time.")] = 2,
+    real_runs: Annotated[Path | None, typer.Option(help="zerotune-real: PDSP-Bench's runs.jsonl.gz.")] = None,
     model: Annotated[
         Path | None, typer.Option(help="fig8: a model bundle made from a Timely history, for StreamTune.")
     ] = None,
@@ -40,7 +53,7 @@ def bench(
     results: Annotated[Path | None, typer.Option(help="Write the tables as JSON.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Run experiments of the StreamTune paper on the simulator, with the rivals and the oracle.
+    """Run experiments of the papers, with the rivals and the oracle.
 
     Histories are generated, models pre-trained and every tuner run over the paper's pattern of rates.
     `bench paper` takes about an hour on two cores, --quick a few minutes.
@@ -51,13 +64,10 @@ def bench(
       streamtune bench paper --work bench --report paper.html
       streamtune bench sweep-error --seeds 0 --json
       streamtune bench fig8 --model timely-model --seeds 0,1 --work fig8 --report fig8.html
+      streamtune bench zerotune --work zt --real-runs pdsp/runs.jsonl.gz --results zerotune.json
     """
-    from dataclasses import replace
-
-    from streamtune.benchmark.paper.contest import Arena, Scale
-    from streamtune.benchmark.paper.experiments import EXPERIMENTS, chosen
-    from streamtune.benchmark.paper.report import write_findings
     from streamtune.cli.arguments import make_folder_of
+    from streamtune.errors import StreamTuneError
 
     for file in (report, results):
         if file is not None:
@@ -65,20 +75,19 @@ def bench(
     if names == ["fig8"]:
         _fig8(_seeds(seeds or "0"), model, work, report, as_json)
         return
-    wanted = chosen(names)
-    scale = Scale.quick() if quick else Scale()
-    if seeds is not None:
-        scale = replace(scale, seeds=_seeds(seeds))
-    if changes is not None:
-        scale = replace(scale, changes=changes, sweep_changes=min(changes, scale.sweep_changes))
-    if runs is not None:
-        scale = replace(scale, runs=runs, sweep_runs=min(runs, scale.sweep_runs))
-    findings = []
+    is_zerotune = {name.startswith("zerotune") for name in names}
+    if len(is_zerotune) > 1:
+        raise StreamTuneError(f"got {' '.join(names)}: run the experiments of the two papers one after the other")
     with tempfile.TemporaryDirectory(prefix="streamtune-bench-") as scratch, err.status("starting") as status:
-        arena = Arena(scale, work or Path(scratch), lambda text: status.update(text))
-        for name in wanted:
+        folder = work or Path(scratch)
+        if True in is_zerotune:
+            wanted = _zerotune(names, quick, seeds, plans, jobs, real_runs, folder, status.update)
+        else:
+            wanted = _streamtune(names, quick, seeds, changes, runs, folder, status.update)
+        findings = []
+        for name, experiment in wanted.items():
             start = time.perf_counter()
-            findings.append(EXPERIMENTS[name](arena))
+            findings.append(experiment())
             err.print(f"{name}: {time.perf_counter() - start:.0f} s", style="dim")
             if not as_json:
                 print_finding(findings[-1])
@@ -88,9 +97,59 @@ def bench(
     if results is not None:
         results.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     if report is not None:
+        from streamtune.benchmark.paper.report import write_findings
+
         command = f"streamtune bench {' '.join(names)}{' --quick' if quick else ''}"
-        write_findings(report, findings, title="StreamTune's evaluation, measured again", command=command)
+        paper = "ZeroTune" if True in is_zerotune else "StreamTune"
+        write_findings(report, findings, title=f"{paper}'s evaluation, measured again", command=command)
         err.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def _streamtune(
+    names: list[str],
+    quick: bool,
+    seeds: str | None,
+    changes: int | None,
+    runs: int | None,
+    work: Path,
+    tell: Tell,
+) -> Experiments:
+    from streamtune.benchmark.paper.contest import Arena, Scale
+    from streamtune.benchmark.paper.experiments import EXPERIMENTS, chosen
+
+    wanted = chosen(names)
+    scale = Scale.quick() if quick else Scale()
+    if seeds is not None:
+        scale = replace(scale, seeds=_seeds(seeds))
+    if changes is not None:
+        scale = replace(scale, changes=changes, sweep_changes=min(changes, scale.sweep_changes))
+    if runs is not None:
+        scale = replace(scale, runs=runs, sweep_runs=min(runs, scale.sweep_runs))
+    arena = Arena(scale, work, tell)
+    return {name: partial(EXPERIMENTS[name], arena) for name in wanted}
+
+
+def _zerotune(
+    names: list[str],
+    quick: bool,
+    seeds: str | None,
+    plans: int | None,
+    jobs: int,
+    real_runs: Path | None,
+    work: Path,
+    tell: Tell,
+) -> Experiments:
+    from streamtune.benchmark.zerotune.arena import ZeroTuneArena, ZeroTuneScale
+    from streamtune.benchmark.zerotune.experiments import chosen
+    from streamtune.errors import StreamTuneError
+
+    wanted = chosen(names, real_runs)
+    seed, *more = _seeds(seeds or "0")
+    if more:
+        raise StreamTuneError(f"--seeds: ZeroTune's experiments take one seed, but got {seeds}")
+    scale = ZeroTuneScale.quick() if quick else ZeroTuneScale()
+    arena = ZeroTuneArena(replace(scale, plans=plans or scale.plans, seed=seed, jobs=jobs), work, tell)
+    return {name: partial(experiment, arena) for name, experiment in wanted.items()}
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption
-from streamtune.cli.tune import ModelOption
+from streamtune.cli.tune import CostModelOption, ModelOption
 
 if TYPE_CHECKING:
     from streamtune.benchmark.tuning import TuningStory
@@ -21,6 +22,7 @@ def compare(
     job: JobArgument,
     tuners: Annotated[str, typer.Option(help="all, or names separated by commas.")] = "all",
     model: ModelOption = None,
+    cost_model: CostModelOption = None,
     rates: Annotated[
         str, typer.Option(help="pattern (120 changes), cycle (ten rates), or a YAML/JSON list.")
     ] = "cycle",
@@ -47,6 +49,7 @@ def compare(
     from streamtune.dataflow import Job
     from streamtune.engines.simulator import SimulatorSettings
     from streamtune.tuners import (
+        NEED_A_COST_MODEL,
         NEED_A_MODEL,
         FlinkAutoscaler,
         FlinkAutoscalerSettings,
@@ -57,10 +60,11 @@ def compare(
     )
 
     spec = find_job(job)
-    everyone = [name for name in tuner_names() if model is not None or name not in NEED_A_MODEL]
+    lacking = {*(NEED_A_MODEL if model is None else ()), *(NEED_A_COST_MODEL if cost_model is None else ())}
+    everyone = [name for name in tuner_names() if name not in lacking]
     chosen = everyone if tuners == "all" else [name.strip() for name in tuners.split(",")]
     for name in chosen:
-        check_tuner(name, has_model=model is not None)
+        check_tuner(name, has_model=model is not None, has_cost_model=cost_model is not None)
     wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
     if report is not None:
         make_folder_of(report)
@@ -68,7 +72,7 @@ def compare(
     def make(name: str, tuned: Job) -> Tuner:
         if name == FlinkAutoscaler.name:
             return FlinkAutoscaler(tuned, FlinkAutoscalerSettings(scale_down_interval_s=0))
-        return make_tuner(name, tuned, model=model)
+        return make_tuner(name, tuned, model=model, cost_model=cost_model)
 
     stories = []
     with err.status("starting") as status:
@@ -77,7 +81,7 @@ def compare(
             stories.append(
                 tune_on_simulator(
                     spec,
-                    lambda tuned, name=name: make(name, tuned),  # type: ignore[misc]
+                    partial(make, name),
                     wanted,
                     seed=seed,
                     settings=SimulatorSettings(error=measurement_error(bias, noise)),

@@ -27,12 +27,16 @@ FLINK_URL = "http://127.0.0.1:8081"
 # Flink's metrics are real some ten seconds after a start, and half a minute evens out windows that fire.
 FLINK_TIMING_S = (20.0, 30.0)
 TUNER_HELP = (
-    "Which method decides: streamtune, streamtune-paper, ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion or "
-    "greedy."
+    "Which method decides: streamtune, streamtune-paper, ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion, "
+    "greedy or zerotune."
 )
 ModelOption = Annotated[
     Path | None,
     typer.Option("--model", help="A model bundle ('streamtune pretrain'): what past jobs taught. Without it, nothing."),
+]
+CostModelOption = Annotated[
+    Path | None,
+    typer.Option("--cost-model", help="A cost model ('streamtune costmodel train'), which zerotune decides by."),
 ]
 StateOption = Annotated[
     Path | None,
@@ -48,10 +52,11 @@ def tune(
     engine: Annotated[str, typer.Option(help="Where the job runs: simulator, flink or timely.")] = "simulator",
     tuner: Annotated[str, typer.Option(help=TUNER_HELP)] = "streamtune",
     model: ModelOption = None,
+    cost_model: CostModelOption = None,
     state: StateOption = None,
     start_from: Annotated[
         Path | None,
-        typer.Option(help="A cost model ('streamtune costmodel train'): start with the plan it advises, not with 1."),
+        typer.Option(help="simulator: a cost model ('streamtune costmodel train'); start with the plan it advises."),
     ] = None,
     rates: Annotated[
         str, typer.Option(help="pattern (the paper's 120 changes), cycle (its ten rates), or a YAML/JSON list.")
@@ -113,7 +118,12 @@ def tune(
         raise StreamTuneError(f"unknown engine '{engine}': choose {', '.join(ENGINES)}")
     if not job and engine != "flink":
         raise StreamTuneError("which job? Give a job spec or a workload, for instance: streamtune tune nexmark-q5")
-    check_tuner(tuner, has_model=model is not None)
+    if start_from is not None and engine != "simulator":
+        raise StreamTuneError(
+            f"--start-from starts a job on the simulator, but got --engine {engine}: ask 'streamtune advise' for a "
+            "plan and put it into the job spec"
+        )
+    check_tuner(tuner, has_model=model is not None, has_cost_model=cost_model is not None)
     if report is not None:
         make_folder_of(report)
     guards = Guards(
@@ -126,7 +136,7 @@ def tune(
     )
 
     def make(tuned: Job) -> Tuner:
-        return make_tuner(tuner, tuned, model=model, state=state, engine=engine)
+        return make_tuner(tuner, tuned, model=model, cost_model=cost_model, state=state, engine=engine)
 
     with AuditTrail(audit) as trail:
         if engine == "flink":

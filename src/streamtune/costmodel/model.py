@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 Progress = Callable[[str], None]
 
 # Plans per forward pass: larger batches are no faster and only take memory.
-_CHUNK = 1024
+_CHUNK = 256
 
 
 class CostModelSettings(Frozen):

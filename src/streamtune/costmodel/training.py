@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import nn
 
 from streamtune.costmodel.graphs import PlanBatch, PlanGraphs
-from streamtune.costmodel.network import CostNetwork, CostNetworkSettings
+from streamtune.costmodel.network import CostNetwork, CostNetworkSettings, StackedLinear
 from streamtune.dataflow.operator import Frozen
 from streamtune.errors import StreamTuneError
 
@@ -153,7 +153,7 @@ def _step(
 ) -> float:
     loss = _error(network(batch), truth, settings.loss)
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimizer.step()
     return float(loss.item())
@@ -164,12 +164,14 @@ def _start_at_the_mean(network: CostNetwork, labels: Labels, graphs: PlanGraphs)
     latency, throughput = labels.logs.mean(axis=0)
     with torch.no_grad():
         last, last_throughput = network.latency_head[-1], network.throughput_head[-1]
+        assert isinstance(last, StackedLinear)
+        assert isinstance(last_throughput, StackedLinear)
         if network.settings.readout == "sink":
-            last_throughput.bias.fill_(float(throughput))  # type: ignore[operator]
+            last_throughput.bias.fill_(float(throughput))
         else:
             operators = len(graphs.operators) / graphs.plans
             latency -= float(np.log(operators))
-        last.bias.fill_(float(latency))  # type: ignore[operator]
+        last.bias.fill_(float(latency))
 
 
 @torch.no_grad()

@@ -181,7 +181,7 @@ def _epochs(
             if bool((batch.labels >= 0).any()):
                 loss = _masked_loss(network, batch, weight)
                 optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
                 nn.utils.clip_grad_norm_(network.parameters(), 1.0)
                 optimizer.step()
                 losses.append(float(loss.item()))

@@ -130,7 +130,7 @@ def optisample_of_history(history: History, engine: str) -> OptiSample:
         sql.percentile_approx(sql.when(share > SATURATED, per_record), 0.5, 1000).alias("factor"),
         sql.exp(sql.avg(sql.when(ratio > 0, sql.log(ratio)))).alias("selectivity"),
     )
-    rows = found.orderBy("type").collect()
+    rows = list(found.orderBy("type").toLocalIterator())
     return OptiSample(
         {row.type: row.factor for row in rows if row.factor is not None},
         {row.type: row.selectivity for row in rows if row.selectivity is not None},

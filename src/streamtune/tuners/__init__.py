@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamtune.dataflow import Job
 from streamtune.errors import TuningError
@@ -14,25 +15,38 @@ from streamtune.tuners.flink_autoscaler import FlinkAutoscaler, FlinkAutoscalerS
 from streamtune.tuners.greedy import Greedy, GreedySettings
 from streamtune.tuners.streamtune import Memory, PaperStreamTune, Pretrained, StreamTune, StreamTuneSettings
 
+if TYPE_CHECKING:
+    from streamtune.costmodel.model import CostModel
+
 # Every one of these can be made from a job alone.
 TUNERS: dict[str, type[Tuner]] = {
     tuner.name: tuner for tuner in (StreamTune, DS2, CalibratedDS2, ContTune, FlinkAutoscaler, Dhalion, Greedy)
 }
 NEED_A_MODEL = (PaperStreamTune.name,)
+NEED_A_COST_MODEL = ("zerotune",)
 
 
 def tuner_names() -> list[str]:
-    return [*TUNERS, *NEED_A_MODEL]
+    return [*TUNERS, *NEED_A_MODEL, *NEED_A_COST_MODEL]
 
 
 def make_tuner(
-    name: str, job: Job, *, model: Path | Pretrained | None = None, state: Path | None = None, engine: str = "flink"
+    name: str,
+    job: Job,
+    *,
+    model: Path | Pretrained | None = None,
+    cost_model: Path | CostModel | None = None,
+    state: Path | None = None,
+    engine: str = "flink",
 ) -> Tuner:
     """The tuner of that name with its published settings.
 
-    ``model`` (a bundle, or one already assigned to the job) and ``state`` serve the tuners that can use them.
+    ``model`` (a bundle, or one already assigned to the job), ``cost_model`` and ``state`` serve the tuners that can use
+    them.
     """
-    check_tuner(name, has_model=model is not None)
+    check_tuner(name, has_model=model is not None, has_cost_model=cost_model is not None)
+    if name in NEED_A_COST_MODEL:
+        return _zerotune(job, cost_model)
     if isinstance(model, Path):
         model = load_model(model, job)
     if name == StreamTune.name:
@@ -44,12 +58,25 @@ def make_tuner(
     return TUNERS[name](job)
 
 
-def check_tuner(name: str, *, has_model: bool) -> None:
+def _zerotune(job: Job, cost_model: Path | CostModel | None) -> Tuner:
+    """Loads torch."""
+    from streamtune.costmodel.model import CostModel
+    from streamtune.tuners.zerotune import ZeroTune
+
+    if isinstance(cost_model, Path):
+        cost_model = CostModel.load(cost_model)
+    assert cost_model is not None
+    return ZeroTune(job, cost_model)
+
+
+def check_tuner(name: str, *, has_model: bool, has_cost_model: bool = False) -> None:
     """Refuse a tuner that cannot be made, before anything starts."""
     if name not in tuner_names():
         raise TuningError(f"unknown tuner '{name}': choose one of {', '.join(sorted(tuner_names()))}")
     if name in NEED_A_MODEL and not has_model:
         raise TuningError(f"'{name}' needs a model: give --model; 'streamtune pretrain' makes one")
+    if name in NEED_A_COST_MODEL and not has_cost_model:
+        raise TuningError(f"'{name}' needs a cost model: give --cost-model; 'streamtune costmodel train' makes one")
 
 
 def load_model(path: Path, job: Job) -> Pretrained:
@@ -62,6 +89,7 @@ def load_model(path: Path, job: Job) -> Pretrained:
 
 __all__ = [
     "DS2",
+    "NEED_A_COST_MODEL",
     "NEED_A_MODEL",
     "TUNERS",
     "CalibratedDS2",

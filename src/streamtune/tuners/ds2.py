@@ -22,7 +22,7 @@ class DS2Settings:
 
     ``scaling_factor`` is its head room, ``ignored_drop`` the largest drop not worth a restart. ``calibration`` gives,
     per operator type, the busy share that an operator reports when it is truly busy all the time (see
-    ``streamtune.tuners.calibration``); types that are not named count as exact.
+    ``streamtune.history.capacity``); types that are not named count as exact.
     """
 
     scaling_factor: float = 0.0

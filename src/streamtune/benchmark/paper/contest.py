@@ -12,6 +12,7 @@ from statistics import mean
 from streamtune.benchmark.platform import Platform, Tell
 from streamtune.benchmark.tuning import TuningStory, tune_on_simulator
 from streamtune.controller import Guards
+from streamtune.costmodel.model import CostModel
 from streamtune.dataflow import Job
 from streamtune.dataflow.operator import Frozen
 from streamtune.dataflow.spec import JobSpec
@@ -104,7 +105,23 @@ class Score:
         )
 
 
-MakeTuner = Callable[[Job, AssignedModel], Tuner]
+@dataclass(frozen=True)
+class Knowledge:
+    """What a platform's history taught about a job; each model is made when somebody first asks for it."""
+
+    load_model: Callable[[], AssignedModel]
+    load_costs: Callable[[], CostModel]
+
+    @cached_property
+    def model(self) -> AssignedModel:
+        return self.load_model()
+
+    @cached_property
+    def costs(self) -> CostModel:
+        return self.load_costs()
+
+
+MakeTuner = Callable[[Job, Knowledge], Tuner]
 
 
 @dataclass(frozen=True)
@@ -128,12 +145,15 @@ class Arena:
     work: Path
     tell: Tell = lambda _text: None
     _oracles: dict[tuple[str, float, str], int] = field(default_factory=dict)
-    _assigned: dict[tuple[Platform, str], AssignedModel] = field(default_factory=dict)
+    _known: dict[tuple[Platform, str], Knowledge] = field(default_factory=dict)
 
-    def model(self, platform: Platform, job: Job) -> AssignedModel:
-        if (platform, job.name) not in self._assigned:
-            self._assigned[platform, job.name] = AssignedModel.of(platform.model(self.work, self.tell), job)
-        return self._assigned[platform, job.name]
+    def knowledge(self, platform: Platform, job: Job) -> Knowledge:
+        if (platform, job.name) not in self._known:
+            self._known[platform, job.name] = Knowledge(
+                lambda: AssignedModel.of(platform.model(self.work, self.tell), job),
+                lambda: platform.cost_model(self.work, self.tell),
+            )
+        return self._known[platform, job.name]
 
     def grid(
         self, contestants: Iterable[Contestant], workloads: Sequence[str] = WORKLOADS, *, changes: int | None = None
@@ -187,7 +207,7 @@ class Arena:
         loaded = catalogue.load(workload)
         return tune_on_simulator(
             change(loaded.spec),
-            lambda job: contestant.make(job, self.model(platform, job)),
+            lambda job: contestant.make(job, self.knowledge(platform, job)),
             [loaded.rates_at(multiple) for multiple in multiples],
             seed=platform.seed,
             settings=simulator or platform.simulator,

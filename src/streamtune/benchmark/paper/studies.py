@@ -9,7 +9,7 @@ from statistics import mean, median
 
 import numpy as np
 
-from streamtune.benchmark.paper.contest import WORKLOADS, Arena, Contestant, Judged, Score
+from streamtune.benchmark.paper.contest import WORKLOADS, Arena, Contestant, Judged, Knowledge, Score
 from streamtune.benchmark.paper.contestants import (
     CONTTUNE,
     DS2_CALIBRATED,
@@ -20,7 +20,6 @@ from streamtune.benchmark.paper.contestants import (
 )
 from streamtune.benchmark.paper.findings import COLOURS, Check, Finding, Shown, axes, grouped_bars, svg
 from streamtune.dataflow import Job, Observation
-from streamtune.encoder.assigned import AssignedModel
 from streamtune.tuners import Tuner
 from streamtune.tuners.base import Recommendation
 from streamtune.workloads import catalogue
@@ -97,8 +96,8 @@ class _Timed(Tuner):
 def recommendation_times(arena: Arena, contestant: Contestant, workload: str, changes: int) -> list[float]:
     made: list[_Timed] = []
 
-    def make(job: Job, model: AssignedModel) -> Tuner:
-        made.append(_Timed(contestant.make(job, model)))
+    def make(job: Job, known: Knowledge) -> Tuner:
+        made.append(_Timed(contestant.make(job, known)))
         return made[-1]
 
     seed = arena.scale.seeds[0]
@@ -222,8 +221,10 @@ def fig11a(arena: Arena) -> Finding:
 
 
 def _global_only(contestant: Contestant, label: str) -> Contestant:
-    def make(job: Job, model: AssignedModel) -> Tuner:
-        return contestant.make(job, replace(model, model=model.bundle.fallback))
+    def make(job: Job, known: Knowledge) -> Tuner:
+        return contestant.make(
+            job, replace(known, load_model=lambda: replace(known.model, model=known.model.bundle.fallback))
+        )
 
     return replace(contestant, label=label, make=make)
 

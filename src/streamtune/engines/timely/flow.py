@@ -42,7 +42,7 @@ class _Source(DynamicSource[Addressed]):
     def __init__(self, key: str, runtime: Runtime) -> None:
         self._key, self._runtime = key, runtime
 
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002 - as bytewax calls it
         places = self._runtime.placement.instances[self._key]
         index = places.index(worker_index) if worker_index in places else None
         return _Partition(None if index is None else self._runtime.feeds[self._key, index], self._runtime)
@@ -78,7 +78,7 @@ class _NothingPartition(StatelessSinkPartition[Any]):
 
 
 class _Nothing(DynamicSink[Any]):
-    def build(self, step_id: str, worker_index: int, worker_count: int) -> _NothingPartition:  # noqa: ARG002
+    def build(self, step_id: str, worker_index: int, worker_count: int) -> _NothingPartition:  # noqa: ARG002 - as bytewax calls it
         return _NothingPartition()
 
 

@@ -19,7 +19,13 @@ class StreamTuneSettings(Frozen):
         description="posterior: a belief about each operator's capacity curve; classifier: M_f of the paper",
     )
     quantile: float = Field(
-        default=0.90, gt=0.5, lt=1, description="posterior: how sure to be that an operator keeps up"
+        default=0.90, ge=0.5, lt=1, description="posterior: how sure to be that an operator keeps up"
+    )
+    quantile_without_backpressure: float = Field(
+        default=0.5,
+        ge=0.5,
+        lt=1,
+        description="posterior: the same on engines without backpressure, whose rule forgives the last 15 %",
     )
     use_busy: bool = Field(default=True, description="posterior: learn from busy shares, not from labels alone")
     use_history: bool = Field(default=True, description="posterior: capacity curves of the history as prior")

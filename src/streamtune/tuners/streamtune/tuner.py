@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.labels import LabelSettings
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.readings import LastKnownPlan, suspects
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
@@ -42,6 +43,11 @@ class StreamTune(Tuner):
     ) -> None:
         super().__init__(job)
         self.settings = settings or StreamTuneSettings()
+        if engine in LabelSettings().engines_without_backpressure:
+            # A bottleneck there is an operator that takes less than 85 % (Section V-B). Even odds for the whole rate
+            # are far from that; more certainty would buy instances that nobody counts as missing.
+            certainty = self.settings.quantile_without_backpressure
+            self.settings = self.settings.model_copy(update={"quantile": certainty})
         self._model = model
         self._memory = memory
         self._known = LastKnownPlan(job)
