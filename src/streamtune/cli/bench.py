@@ -29,9 +29,9 @@ def bench(
         list[str],
         typer.Argument(
             help="StreamTune: fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, "
-            "sweep-error, sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them. fig8 "
-            "runs on a real Timely Dataflow, by itself. ZeroTune: zerotune-structures, -parallelism, -parameters, -data, "
-            "-optimiser, -ablation, -speed, -real, or zerotune for all of them."
+            "sweep-error, sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them. "
+            "fig8 runs on a real Timely Dataflow, by itself. ZeroTune: zerotune-structures, -parallelism, -parameters, "
+            "-data, -optimiser, -ablation, -speed, -real, or zerotune for all of them."
         ),
     ],
     quick: Annotated[bool, typer.Option(help="Tiny sizes: minutes, and figures that mean little.")] = False,
