@@ -71,7 +71,7 @@ class Experiment:
 
     def needs(self) -> dict[str, int]:
         """The least sufficient parallelism of each operator by its true capacity; the limit where none suffices."""
-        return _needs(self.workload, self.rates)
+        return true_needs(self.workload, self.rates)
 
 
 def draw(number: int, settings: GenerateSettings) -> Experiment:
@@ -83,9 +83,9 @@ def draw(number: int, settings: GenerateSettings) -> Experiment:
         catalogue = _catalogue(settings.exclude)
         name = catalogue[rng.integers(len(catalogue))]
     workload = _load(name)
-    rates = {source: unit * _multiple(rng) for source, unit in workload.units.items()}
+    rates = {source: unit * draw_multiple(rng) for source, unit in workload.units.items()}
     is_near = bool(rng.random() < settings.near_share)
-    plan = _near_plan(workload, rates, rng) if is_near else _random_plan(workload, settings.max_parallelism, rng)
+    plan = near_plan(workload, rates, rng) if is_near else random_plan(workload, settings.max_parallelism, rng)
     return Experiment(number, workload, rates, plan, is_near)
 
 
@@ -102,7 +102,7 @@ def _load(name: str) -> Workload:
     return load(name)
 
 
-def _multiple(rng: np.random.Generator) -> float:
+def draw_multiple(rng: np.random.Generator) -> float:
     """Uniform in (1, 10) without what tuning is tested on."""
     while True:
         multiple = float(rng.uniform(1, 10))
@@ -110,27 +110,27 @@ def _multiple(rng: np.random.Generator) -> float:
             return multiple
 
 
-def _random_plan(workload: Workload, largest: int, rng: np.random.Generator) -> ParallelismPlan:
+def random_plan(workload: Workload, largest: int, rng: np.random.Generator) -> ParallelismPlan:
     job = workload.spec.job
     return ParallelismPlan({operator.id: int(rng.integers(1, largest + 1)) for operator in job.dataflow.operators})
 
 
-def _near_plan(workload: Workload, rates: dict[str, float], rng: np.random.Generator) -> ParallelismPlan:
+def near_plan(workload: Workload, rates: dict[str, float], rng: np.random.Generator) -> ParallelismPlan:
     """A fifth above or below the need (one standard deviation), and one instance more or less."""
     limit = workload.spec.job.max_parallelism
     near = {
         key: int(np.clip(round(need * rng.lognormal(0.0, 0.2)) + rng.integers(-1, 2), 1, limit))
-        for key, need in _needs(workload, rates).items()
+        for key, need in true_needs(workload, rates).items()
     }
-    return ParallelismPlan({**near, **_sources(workload)})
+    return ParallelismPlan({**near, **own_sources(workload)})
 
 
-def _sources(workload: Workload) -> dict[str, int]:
+def own_sources(workload: Workload) -> dict[str, int]:
     plan = workload.spec.job.initial_plan
     return {source.id: plan[source.id] for source in workload.spec.job.dataflow.sources}
 
 
-def _needs(workload: Workload, rates: dict[str, float]) -> dict[str, int]:
+def true_needs(workload: Workload, rates: dict[str, float]) -> dict[str, int]:
     job = workload.spec.job
     selectivities = {key: physics.selectivity for key, physics in workload.physics.items()}
     demand = input_rates(job.dataflow, selectivities, rates)
