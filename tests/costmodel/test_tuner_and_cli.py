@@ -94,6 +94,32 @@ def test_what_cannot_be_is_refused(
     assert message in told.replace("\n", " ")
 
 
+def test_zerotune_tunes_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--tuners", "zerotune,ds2", "--cost-model", str(folder), "--changes", "2", "--json")
+    code, text, _ = run(monkeypatch, capsys, "compare", "pqp-linear-0", *arguments)
+    assert code == 0
+    stories = {story["tuner"]: story for story in json.loads(text)}
+    assert set(stories) == {"zerotune", "ds2"}
+    assert all(change["reconfigurations"] >= 1 for change in stories["zerotune"]["changes"][:1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--tuner", "zerotune"), "needs a cost model: give --cost-model"),
+        (("--engine", "timely", "--start-from", "anything"), "starts a job on the simulator, but got --engine timely"),
+    ],
+)
+def test_what_tune_cannot_do_with_a_cost_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    code, _, told = run(monkeypatch, capsys, "tune", "nexmark-q1", *arguments)
+    assert code == 2
+    assert message in told
+
+
 @pytest.mark.parametrize("hosts", ["m510", "0xm510", "2xnothing"])
 def test_bad_hosts_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hosts: str

@@ -126,6 +126,19 @@ def test_surer_costs_more() -> None:
     assert plans[0] < plans[1] < plans[2]
 
 
+def test_even_odds_are_enough_where_the_rule_forgives_fifteen_per_cent() -> None:
+    """1,000/s keep 10 instances half busy: 200/s each, so 2,000/s need 10. On Flink some certainty comes on top; an
+    engine without backpressure gets what is as likely as not to serve the whole rate."""
+    found = {}
+    for engine in ("flink", "timely"):
+        tuner = StreamTune(chain("map"), engine=engine)
+        tuner.learn(fine_at(10, 1000, 500))
+        found[engine] = tuner.verdicts(fine_at(10, 2000, 1000))["op1"]
+    assert found["flink"].degree > found["timely"].degree
+    assert found["timely"].degree == pytest.approx(10, abs=1)
+    assert found["timely"].safe[found["timely"].degree - 1] >= 0.5 > found["timely"].safe[found["timely"].degree - 2]
+
+
 def test_hidden_bottlenecks_are_projected_so_one_round_is_enough() -> None:
     """Three operators, all too small; only the first shows as a bottleneck. All are raised at once."""
     job = chain("map", "map", "sink")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from streamtune.audit import AuditTrail
 from streamtune.benchmark.tuning import Change, Recorder, TuningStory
-from streamtune.controller import Controller, Guards, Moment, Outcome
+from streamtune.controller import Controller, Guards, Moment
 from streamtune.dataflow import Job
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, MeasurementWindow
@@ -47,16 +47,8 @@ def tune_on_timely(
         outcomes = list(controller.tune_over(deployment, rates))
         afterwards(engine, outcomes[-1].deployment if outcomes else deployment)
         name = engine.capabilities.name
-    return TuningStory(
-        job=spec.job.name,
-        tuner=tuner.name,
-        engine=name,
-        seed=seed,
-        operators=tuple((operator.id, operator.type) for operator in spec.job.dataflow.operators),
-        edges=tuple((edge.source, edge.target) for edge in spec.job.dataflow.edges),
-        changes=tuple(_change(outcome) for outcome in outcomes),
-        steps=tuple(recorder.steps),
-    )
+    changes = [Change.of(outcome) for outcome in outcomes]  # there is no oracle on a real engine
+    return TuningStory.of(spec.job, tuner, name, seed, changes, recorder.steps)
 
 
 def measure_latency(
@@ -68,17 +60,3 @@ def measure_latency(
         engine.observe(deployment, window)
         found = found.and_then(engine.epoch_latencies(deployment))
     return found
-
-
-def _change(outcome: Outcome) -> Change:
-    """There is no oracle on a real engine."""
-    plan = outcome.deployment.plan
-    return Change(
-        rates=outcome.rates,
-        reconfigurations=outcome.reconfigurations,
-        backpressure=outcome.backpressure,
-        backpressure_seen=outcome.backpressure_seen,
-        stop_reason=outcome.stop_reason,
-        plan=dict(plan),
-        total_parallelism=plan.total,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from streamtune.audit import AuditTrail
 from streamtune.controller import Controller, Guards, Moment, Outcome, StopReason
@@ -11,7 +11,7 @@ from streamtune.dataflow import Job, Observation, ParallelismPlan
 from streamtune.dataflow.operator import Frozen
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import MeasurementWindow
-from streamtune.engines.simulator import Simulator, SimulatorSettings, find_oracle
+from streamtune.engines.simulator import OraclePlan, Simulator, SimulatorSettings, find_oracle
 from streamtune.errors import EngineError
 from streamtune.tuners import Tuner
 
@@ -38,6 +38,21 @@ class Change(Frozen):
     oracle_total: int | None = None
     oracle_plan: Mapping[str, int] | None = None
 
+    @classmethod
+    def of(cls, outcome: Outcome, oracle: OraclePlan | None = None) -> Self:
+        plan: ParallelismPlan = outcome.deployment.plan
+        return cls(
+            rates=outcome.rates,
+            reconfigurations=outcome.reconfigurations,
+            backpressure=outcome.backpressure,
+            backpressure_seen=outcome.backpressure_seen,
+            stop_reason=outcome.stop_reason,
+            plan=dict(plan),
+            total_parallelism=plan.total,
+            oracle_total=oracle.total if oracle else None,
+            oracle_plan=dict(oracle.plan) if oracle else None,
+        )
+
 
 class TuningStory(Frozen):
     """Everything a report needs; ``summary()`` is what a script needs."""
@@ -50,6 +65,21 @@ class TuningStory(Frozen):
     edges: tuple[tuple[str, str], ...]
     changes: tuple[Change, ...]
     steps: tuple[Step, ...]
+
+    @classmethod
+    def of(
+        cls, job: Job, tuner: Tuner, engine: str, seed: int, changes: Iterable[Change], steps: Iterable[Step]
+    ) -> Self:
+        return cls(
+            job=job.name,
+            tuner=tuner.name,
+            engine=engine,
+            seed=seed,
+            operators=tuple((operator.id, operator.type) for operator in job.dataflow.operators),
+            edges=tuple((edge.source, edge.target) for edge in job.dataflow.edges),
+            changes=tuple(changes),
+            steps=tuple(steps),
+        )
 
     def summary(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include={"job", "tuner", "engine", "seed", "changes"})
@@ -98,24 +128,15 @@ def tune_on_simulator(
     )
     deployment = engine.deploy(spec.job, spec.job.initial_plan)
     outcomes = list(controller.tune_over(deployment, rates))
-    fixed = _kept(spec.job, guards)
-    changes = tuple(_change(spec, outcome, settings, fixed if with_oracle else None) for outcome in outcomes)
-    return TuningStory(
-        job=spec.job.name,
-        tuner=tuner.name,
-        engine=engine.capabilities.name,
-        seed=seed,
-        operators=tuple((operator.id, operator.type) for operator in spec.job.dataflow.operators),
-        edges=tuple((edge.source, edge.target) for edge in spec.job.dataflow.edges),
-        changes=changes,
-        steps=tuple(recorder.steps),
-    )
+    best = oracle_of(spec, guards, settings) if with_oracle else None
+    changes = [Change.of(outcome, best(outcome.rates) if best else None) for outcome in outcomes]
+    return TuningStory.of(spec.job, tuner, engine.capabilities.name, seed, changes, recorder.steps)
 
 
 class Recorder:
     """Keeps the steps while passing every moment on."""
 
-    def __init__(self, watch: Callable[[Moment], None]) -> None:
+    def __init__(self, watch: Callable[[Moment], None] = lambda _moment: None) -> None:
         self._watch = watch
         self._reconfigured = False
         self.steps: list[Step] = []
@@ -140,29 +161,14 @@ class Recorder:
         self._watch(moment)
 
 
-def _kept(job: Job, guards: Guards) -> dict[str, int]:
-    """What no tuner may change is not the oracle's to change either."""
-    plan = job.initial_plan
-    return {
+def oracle_of(
+    spec: JobSpec, guards: Guards, settings: SimulatorSettings
+) -> Callable[[Mapping[str, float]], OraclePlan]:
+    """The least plan for given rates. What no tuner may change is not the oracle's to change either."""
+    plan = spec.job.initial_plan
+    fixed = {
         operator.id: plan[operator.id]
-        for operator in job.dataflow.operators
+        for operator in spec.job.dataflow.operators
         if operator.id in guards.exclude or (operator.is_source and not guards.tune_sources)
     }
-
-
-def _change(spec: JobSpec, outcome: Outcome, settings: SimulatorSettings, fixed: Mapping[str, int] | None) -> Change:
-    plan: ParallelismPlan = outcome.deployment.plan
-    oracle = None
-    if fixed is not None and spec.physics is not None:
-        oracle = find_oracle(spec.job, spec.physics, outcome.rates, fixed=fixed, settings=settings)
-    return Change(
-        rates=outcome.rates,
-        reconfigurations=outcome.reconfigurations,
-        backpressure=outcome.backpressure,
-        backpressure_seen=outcome.backpressure_seen,
-        stop_reason=outcome.stop_reason,
-        plan=dict(plan),
-        total_parallelism=plan.total,
-        oracle_total=oracle.total if oracle else None,
-        oracle_plan=dict(oracle.plan) if oracle else None,
-    )
+    return lambda rates: find_oracle(spec.job, spec.physics or {}, rates, fixed=fixed, settings=settings)
