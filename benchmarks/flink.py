@@ -35,6 +35,7 @@ from streamtune.audit import AuditTrail
 from streamtune.benchmark.flink_instruments import measure_downtime, measure_fidelity, measure_polling
 from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_workload
 from streamtune.benchmark.flink_tuning import tune_on_flink
+from streamtune.benchmark.paper.contest import WORKLOADS
 from streamtune.benchmark.report import write_report
 from streamtune.benchmark.tuning import TuningStory
 from streamtune.controller import Guards
@@ -44,20 +45,10 @@ from streamtune.tuners import make_tuner
 from streamtune.workloads import cycle
 
 RESULTS = Path(__file__).parent / "results"
-QUERIES = (
-    "nexmark-q1",
-    "nexmark-q2",
-    "nexmark-q3",
-    "nexmark-q5",
-    "nexmark-q8",
-    "pqp-linear-0",
-    "pqp-2way-0",
-    "pqp-3way-0",
-)
 TUNERS = ("streamtune", "ds2", "conttune", "flink-autoscaler")
 PARTS = ("downtime", "polling", "fidelity", "tuning")
 # Windows of Q5 and Q8 are ten seconds long: a measurement must see some of them fire.
-WINDOW = MeasurementWindow(settle_s=12.0, length_s=20.0)
+WINDOW = MeasurementWindow(settle_s=8.0, length_s=16.0)
 console = Console()
 
 
@@ -244,7 +235,7 @@ def _show_tuning(stories: list[TuningStory]) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     arguments.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
-    arguments.add_argument("--queries", nargs="+", default=QUERIES)
+    arguments.add_argument("--queries", nargs="+", default=WORKLOADS)
     arguments.add_argument("--tuners", nargs="+", default=TUNERS)
     arguments.add_argument("--changes", type=int, default=len(cycle()), help="only the first changes of the cycle")
     arguments.add_argument("--model", type=Path, default=None, help="a pre-trained model for StreamTune")

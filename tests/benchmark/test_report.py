@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamtune.benchmark import charts, report
-from streamtune.benchmark.report import Figures, ReportError, render_report, write_report
+from streamtune.benchmark.pages import ReportError
+from streamtune.benchmark.report import Figures, render_report, write_report
 from streamtune.benchmark.tuning import Change, Step, TuningStory
 from streamtune.dataflow import Observation, OperatorMetrics
 from streamtune.errors import StreamTuneError

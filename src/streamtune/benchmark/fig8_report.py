@@ -6,13 +6,13 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from streamtune import __version__
 from streamtune.benchmark.fig8 import Fig8Result, claims
+from streamtune.benchmark.pages import template_environment, write_page
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; ours comes first.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -68,27 +68,24 @@ def write_fig8(result: Fig8Result, report: Path | None = None, picture: Path | N
         figure.savefig(picture, format="png", dpi=_DPI, metadata={"Software": None})
     if report is not None:
         report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(render_fig8(result, figure), encoding="utf-8")
+        write_page(report, render_fig8(result, figure))
 
 
 def render_fig8(result: Fig8Result, figure: Figure) -> str:
-    environment = Environment(
-        loader=PackageLoader("streamtune.benchmark", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata={"Date": None})
     svg = drawn.getvalue()
     found = claims(result)
-    return environment.get_template("fig8_report.html.j2").render(
-        version=__version__,
-        paper=PAPER,
-        settings=result.settings,
-        figure=Markup(svg[svg.index("<svg") :]),
-        cells=result.cells,
-        claims=found,
-        kept=sum(claim.holds for claim in found),
+    return (
+        template_environment()
+        .get_template("fig8_report.html.j2")
+        .render(
+            version=__version__,
+            paper=PAPER,
+            settings=result.settings,
+            figure=Markup(svg[svg.index("<svg") :]),
+            cells=result.cells,
+            claims=found,
+            kept=sum(claim.holds for claim in found),
+        )
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from streamtune import __version__
 from streamtune.benchmark import charts, dag_drawing
 from streamtune.benchmark.charts import OperatorChart, TimeChart, TimeScale
+from streamtune.benchmark.pages import ReportError, template_environment, write_page
 from streamtune.benchmark.tuning import Step, TuningStory
 from streamtune.controller import StopReason
 from streamtune.dataflow import BACKPRESSURE_SHARE, OperatorMetrics
-from streamtune.errors import StreamTuneError
 
 STOP_REASONS: Mapping[StopReason, str] = {
     "no_backpressure": "no backpressure",
@@ -38,10 +37,6 @@ _STYLES = 6
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Item = TypeVar("_Item")
-
-
-class ReportError(StreamTuneError):
-    """A report that cannot be made or written."""
 
 
 @dataclass(frozen=True)
@@ -191,17 +186,7 @@ def render_report(stories: Sequence[TuningStory], *, title: str, command: str | 
 
 def write_report(path: Path, stories: Sequence[TuningStory], *, title: str, command: str | None = None) -> None:
     """Write the page in one go: a reader sees the old file or the new one, never half of it."""
-    page = render_report(stories, title=title, command=command)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_text(page, encoding="utf-8")
-        os.replace(unfinished, path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise ReportError(
-            f"cannot write the report to '{path}': {error.strerror}. "
-            "Choose a file in a folder that exists and can be written"
-        ) from error
+    write_page(path, render_report(stories, title=title, command=command))
 
 
 def _check(stories: Sequence[TuningStory]) -> None:
@@ -341,13 +326,7 @@ def _load_level(busy_share: float) -> int | None:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("streamtune.benchmark", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = template_environment().overlay()
     environment.filters.update(percent=_percent, shortened=_shortened, duration=charts.duration)
     return environment
 
