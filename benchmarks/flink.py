@@ -37,11 +37,10 @@ from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_work
 from streamtune.benchmark.flink_tuning import tune_on_flink
 from streamtune.benchmark.paper.contest import WORKLOADS
 from streamtune.benchmark.report import write_report
-from streamtune.benchmark.tuning import TuningStory
+from streamtune.benchmark.tuning import TuningStory, make_contestant
 from streamtune.controller import Guards
 from streamtune.engines.base import MeasurementWindow
 from streamtune.errors import StreamTuneError
-from streamtune.tuners import make_tuner
 from streamtune.workloads import cycle
 
 RESULTS = Path(__file__).parent / "results"
@@ -105,7 +104,7 @@ def _story(url: str, folder: Path, tuner: str, name: str, chosen: argparse.Names
         story = tune_on_flink(
             engine,
             workload.spec,
-            lambda job: make_tuner(tuner, job, model=chosen.model if tuner.startswith("streamtune") else None),
+            partial(make_contestant, tuner, model=chosen.model),
             rates,
             guards=Guards(max_reconfigurations=8, not_ready_patience=30),
             window=WINDOW,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from streamtune.audit import AuditTrail
@@ -13,7 +14,7 @@ from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import OraclePlan, Simulator, SimulatorSettings, find_oracle
 from streamtune.errors import EngineError
-from streamtune.tuners import Tuner
+from streamtune.tuners import FlinkAutoscaler, FlinkAutoscalerSettings, Tuner, make_tuner
 
 
 class Step(Frozen):
@@ -101,9 +102,16 @@ class TuningStory(Frozen):
         return sum(change.total_parallelism for change in self.changes) / sum(total or 0 for total in best)
 
 
+def make_contestant(name: str, job: Job, *, model: Path | None = None, cost_model: Path | None = None) -> Tuner:
+    """A tuner for a contest in which every rate is one tuning process: nobody waits an hour before scaling down."""
+    if name == FlinkAutoscaler.name:
+        return FlinkAutoscaler(job, FlinkAutoscalerSettings(scale_down_interval_s=0))
+    return make_tuner(name, job, model=model, cost_model=cost_model)
+
+
 def tune_on_simulator(
     spec: JobSpec,
-    make_tuner: Callable[[Job], Tuner],
+    make: Callable[[Job], Tuner],
     rates: Iterable[Mapping[str, float]],
     *,
     seed: int = 0,
@@ -121,7 +129,7 @@ def tune_on_simulator(
         )
     settings, guards = settings or SimulatorSettings(), guards or Guards()
     engine = Simulator.of(spec, settings=settings, seed=seed)
-    tuner = make_tuner(spec.job)
+    tuner = make(spec.job)
     recorder = Recorder(watch)
     controller = Controller(
         engine, tuner, guards, window or MeasurementWindow(), audit or AuditTrail(None), watch=recorder.take

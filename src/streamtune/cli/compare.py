@@ -44,18 +44,13 @@ def compare(
       streamtune compare pqp-3way-0 --tuners streamtune,ds2,conttune --model model --rates pattern --report report.html
     """
     from streamtune.benchmark.report import write_report
-    from streamtune.benchmark.tuning import tune_on_simulator
+    from streamtune.benchmark.tuning import make_contestant, tune_on_simulator
     from streamtune.cli.arguments import find_job, make_folder_of, measurement_error, parse_rate_changes
-    from streamtune.dataflow import Job
     from streamtune.engines.simulator import SimulatorSettings
     from streamtune.tuners import (
         NEED_A_COST_MODEL,
         NEED_A_MODEL,
-        FlinkAutoscaler,
-        FlinkAutoscalerSettings,
-        Tuner,
         check_tuner,
-        make_tuner,
         tuner_names,
     )
 
@@ -69,11 +64,6 @@ def compare(
     if report is not None:
         make_folder_of(report)
 
-    def make(name: str, tuned: Job) -> Tuner:
-        if name == FlinkAutoscaler.name:
-            return FlinkAutoscaler(tuned, FlinkAutoscalerSettings(scale_down_interval_s=0))
-        return make_tuner(name, tuned, model=model, cost_model=cost_model)
-
     stories = []
     with err.status("starting") as status:
         for name in chosen:
@@ -81,7 +71,7 @@ def compare(
             stories.append(
                 tune_on_simulator(
                     spec,
-                    partial(make, name),
+                    partial(make_contestant, name, model=model, cost_model=cost_model),
                     wanted,
                     seed=seed,
                     settings=SimulatorSettings(error=measurement_error(bias, noise)),
