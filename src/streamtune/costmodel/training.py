@@ -29,7 +29,13 @@ class CostTrainingSettings(Frozen):
     network: CostNetworkSettings = Field(default_factory=CostNetworkSettings)
     loss: Loss = Field(
         default="log",
-        description="log: absolute error of the logarithm, smoothed near 0; q_error: the paper's mean q-error",
+        description="log: error of the logarithm, squared when small; q_error: the paper's mean q-error",
+    )
+    smoothing: float = Field(
+        default=0.5,
+        gt=0,
+        description="log: errors below count squared, larger ones as they are. Near saturation a plan may do either of "
+        "two very different things; absolute errors bet on one, squared ones stay between",
     )
     epochs: int = Field(default=40, ge=1, description="passes over the training plans")
     patience: int = Field(default=12, ge=1, description="epochs without a better validation score before stopping")
@@ -121,7 +127,7 @@ def train_network(
     optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     steps = settings.epochs * -(-graphs.plans // settings.batch_plans)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=steps, pct_start=0.2)
-    best, best_epoch = _loss(network, watched, watched_truth, settings.loss), 0
+    best, best_epoch = _loss(network, watched, watched_truth, settings), 0
     best_state = {key: value.clone() for key, value in network.state_dict().items()}
     for epoch in range(1, settings.epochs + 1):
         network.train()
@@ -131,7 +137,7 @@ def train_network(
             chosen = order[first : first + settings.batch_plans]
             losses.append(_step(network, graphs.batch(chosen), torch.from_numpy(truth[chosen]), optimizer, settings))
             schedule.step()
-        score = _loss(network, watched, watched_truth, settings.loss)
+        score = _loss(network, watched, watched_truth, settings)
         if progress is not None:
             progress(epoch, float(np.mean(losses)), score)
         if score < best:
@@ -151,7 +157,7 @@ def _step(
     optimizer: torch.optim.Optimizer,
     settings: CostTrainingSettings,
 ) -> float:
-    loss = _error(network(batch), truth, settings.loss)
+    loss = _error(network(batch), truth, settings)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -175,15 +181,17 @@ def _start_at_the_mean(network: CostNetwork, labels: Labels, graphs: PlanGraphs)
 
 
 @torch.no_grad()
-def _loss(network: CostNetwork, batch: PlanBatch, truth: torch.Tensor, kind: Loss) -> float:
+def _loss(network: CostNetwork, batch: PlanBatch, truth: torch.Tensor, settings: CostTrainingSettings) -> float:
     network.eval()
-    return float(_error(network(batch), truth, kind).item())
+    return float(_error(network(batch), truth, settings).item())
 
 
-def _error(predicted: tuple[torch.Tensor, torch.Tensor], truth: torch.Tensor, kind: Loss) -> torch.Tensor:
+def _error(
+    predicted: tuple[torch.Tensor, torch.Tensor], truth: torch.Tensor, settings: CostTrainingSettings
+) -> torch.Tensor:
     """Mean over both targets. In logarithms the q-error of a prediction is exp |Δ|."""
     apart = torch.stack(predicted, dim=2) - truth
-    if kind == "q_error":
+    if settings.loss == "q_error":
         # Beyond e^6 the exponential would drown every other plan of the batch.
         return apart.abs().clamp(max=6.0).exp().mean()
-    return nn.functional.smooth_l1_loss(apart, torch.zeros_like(apart), beta=0.1)
+    return nn.functional.smooth_l1_loss(apart, torch.zeros_like(apart), beta=settings.smoothing)
