@@ -83,7 +83,7 @@ def train(
     \b
     Examples:
       streamtune costmodel train my-plans --out costmodel
-      streamtune costmodel train my-history --engine flink --out flink-costmodel
+      streamtune costmodel train my-history --engine timely --out timely-costmodel
     """
     from streamtune.errors import StreamTuneError
 

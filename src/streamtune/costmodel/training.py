@@ -29,13 +29,7 @@ class CostTrainingSettings(Frozen):
     network: CostNetworkSettings = Field(default_factory=CostNetworkSettings)
     loss: Loss = Field(
         default="log",
-        description="log: error of the logarithm, squared when small; q_error: the paper's mean q-error",
-    )
-    smoothing: float = Field(
-        default=0.5,
-        gt=0,
-        description="log: errors below count squared, larger ones as they are. Near saturation a plan may do either of "
-        "two very different things; absolute errors bet on one, squared ones stay between",
+        description="log: absolute error of the logarithm, smoothed near 0; q_error: the paper's mean q-error",
     )
     epochs: int = Field(default=40, ge=1, description="passes over the training plans")
     patience: int = Field(default=12, ge=1, description="epochs without a better validation score before stopping")
@@ -194,4 +188,4 @@ def _error(
     if settings.loss == "q_error":
         # Beyond e^6 the exponential would drown every other plan of the batch.
         return apart.abs().clamp(max=6.0).exp().mean()
-    return nn.functional.smooth_l1_loss(apart, torch.zeros_like(apart), beta=settings.smoothing)
+    return nn.functional.smooth_l1_loss(apart, torch.zeros_like(apart), beta=0.1)
