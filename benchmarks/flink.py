@@ -10,8 +10,8 @@
 - fidelity: busy and backpressured shares, simulated and measured, at the oracle's plan and one instance below it.
 - polling: REST calls and CPU for one snapshot of 20 vertices of 100 subtasks.
 
-Every finished piece is kept in ``benchmarks/results/flink.json``; what is there is not done again. Prints tables and
-writes ``benchmarks/results/flink.html`` with all tuning stories.
+Every finished piece is kept in ``benchmarks/results/flink.json``; what is there is not done again. Prints tables,
+writes them to ``flink.html`` beside it, and every step of every tuner to ``flink-stories.html``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,15 +29,17 @@ from statistics import mean, median
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from streamtune.audit import AuditTrail
 from streamtune.benchmark.flink_instruments import measure_downtime, measure_fidelity, measure_polling
 from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_workload
 from streamtune.benchmark.flink_tuning import tune_on_flink
 from streamtune.benchmark.paper.contest import WORKLOADS
+from streamtune.benchmark.paper.findings import Check, Finding, Shown, grouped_bars
+from streamtune.benchmark.paper.report import write_findings
 from streamtune.benchmark.report import write_report
 from streamtune.benchmark.tuning import TuningStory, make_contestant
+from streamtune.cli.bench import print_finding
 from streamtune.controller import Guards
 from streamtune.engines.base import MeasurementWindow
 from streamtune.errors import StreamTuneError
@@ -141,58 +143,102 @@ def run(chosen: argparse.Namespace, results: Results) -> None:
             results.keep("polling/20x100", measure_polling(cluster.url, Path(folder), 20, 100).model_dump())
 
 
-def show(results: Results, report: Path) -> None:
-    _show_downtime(results)
-    _show_polling(results)
-    _show_fidelity(results)
+def show(results: Results, folder: Path) -> None:
+    """Tables on the terminal and on one page, and all tuning stories on another."""
     stories = [TuningStory.model_validate(story) for story in results.under("tuning").values()]
+    findings = [
+        *_downtime_finding(results.under("downtime")),
+        *_polling_finding(results.under("polling")),
+        *_fidelity_finding(results.under("fidelity")),
+        *_tuning_finding(stories),
+    ]
+    for finding in findings:
+        print_finding(finding)
+    write_findings(
+        folder / "flink.html",
+        findings,
+        title="On a real Flink",
+        command="make bench-flink",
+        where="Flink on this machine",
+    )
     if stories:
-        _show_tuning(stories)
-        write_report(report, stories, title="Tuning on a real Flink", command="make bench-flink")
-        console.print(f"report: {report}", highlight=False, soft_wrap=True)
+        write_report(folder / "flink-stories.html", stories, title="Tuning on a real Flink", command="make bench-flink")
+    console.print(f"report: {folder / 'flink.html'}, every step: {folder / 'flink-stories.html'}", highlight=False)
 
 
-def _show_downtime(results: Results) -> None:
-    table = Table("mode", "rescales", "down s (median)", "down s (max)", "until running s", title="downtime")
-    for key, rows in results.under("downtime").items():
-        down = [row["down_s"] for row in rows]
-        running = median(row["until_running_s"] for row in rows)
-        table.add_row(key.split("/")[1], str(len(rows)), f"{median(down):.1f}", f"{max(down):.1f}", f"{running:.1f}")
-    if table.row_count:
-        console.print(table)
-
-
-def _show_polling(results: Results) -> None:
-    for row in results.under("polling").values():
-        console.print(
-            f"polling {row['vertices']} vertices × {row['subtasks']} subtasks: {row['calls']} REST calls, "
-            f"{row['wall_s']:.2f} s, {row['cpu_s']:.2f} s of CPU per snapshot",
-            highlight=False,
+def _downtime_finding(measured: dict[str, Any]) -> Iterator[Finding]:
+    down = {key.split("/")[1]: [row["down_s"] for row in rows] for key, rows in measured.items()}
+    rows = tuple(
+        (
+            mode,
+            str(len(times)),
+            f"{median(times):.2f}",
+            f"{max(times):.2f}",
+            f"{median(row['until_running_s'] for row in measured[f'downtime/{mode}']):.1f}",
+        )
+        for mode, times in down.items()
+    )
+    if {"live", "restart"} <= set(down):
+        live, restart = median(down["live"]), median(down["restart"])
+        check = Check("live is shorter than stop-and-restart", f"{live:.2f} s against {restart:.2f} s", live < restart)
+        headings = ("mode", "rescales", "down s (median)", "down s (most)", "until all run s")
+        yield Finding(
+            "downtime",
+            "Downtime of a reconfiguration",
+            "a small job without much state on this machine: the time in which nothing reaches the sink",
+            "",
+            (Shown("", headings, rows),),
+            checks=(check,),
         )
 
 
-def _show_fidelity(results: Results) -> None:
+def _polling_finding(measured: dict[str, Any]) -> Iterator[Finding]:
+    rows = tuple(
+        (
+            f"{row['vertices']} × {row['subtasks']}",
+            str(row["calls"]),
+            f"{row['wall_s']:.2f}",
+            f"{row['cpu_s']:.3f}",
+        )
+        for row in measured.values()
+    )
+    if rows:
+        headings = ("vertices × subtasks", "REST calls", "wall s", "CPU s of StreamTune")
+        yield Finding(
+            "polling", "What one snapshot costs", "an observation takes two", "", (Shown("", headings, rows),)
+        )
+
+
+def _fidelity_finding(measured: dict[str, Any]) -> Iterator[Finding]:
+    rows = []
+    for key, found in measured.items():
+        errors = sorted(abs(row["busy_simulated"] - row["busy_measured"]) for row in found)
+        agree = mean((row["backpressured_simulated"] > 0.1) == (row["backpressured_measured"] > 0.1) for row in found)
+        rows.append(
+            (
+                key.split("/")[1],
+                f"{median(errors):.3f}",
+                f"{errors[int(0.9 * (len(errors) - 1))]:.3f}",
+                f"{agree:.0%}",
+                *_safe_parallelism(found),
+            )
+        )
     headings = (
         "job",
-        "busy error (median)",
-        "busy error (90 %)",
-        "backpressure agrees",
-        "oracle clean",
-        "one less short",
+        "error of busy share (median)",
+        "(90 %)",
+        "same backpressure",
+        "oracle's plan is clean",
+        "one instance less is short",
     )
-    table = Table(*headings, title="simulator against Flink")
-    for key, rows in results.under("fidelity").items():
-        errors = sorted(abs(row["busy_simulated"] - row["busy_measured"]) for row in rows)
-        agree = mean((row["backpressured_simulated"] > 0.1) == (row["backpressured_measured"] > 0.1) for row in rows)
-        table.add_row(
-            key.split("/")[1],
-            f"{median(errors):.3f}",
-            f"{errors[int(0.9 * (len(errors) - 1))]:.3f}",
-            f"{100 * agree:.0f} %",
-            *_safe_parallelism(rows),
+    if rows:
+        yield Finding(
+            "fidelity",
+            "The simulator against Flink",
+            "the same specs at 3, 7 and 10·W_u, at the oracle's plan and with one instance less where it is tightest",
+            "",
+            (Shown("", headings, tuple(rows)),),
         )
-    if table.row_count:
-        console.print(table)
 
 
 def _safe_parallelism(rows: list[dict[str, Any]]) -> tuple[str, str]:
@@ -210,25 +256,57 @@ def _safe_parallelism(rows: list[dict[str, Any]]) -> tuple[str, str]:
                 backpressure[multiple, is_oracle] = any(row["backpressured_measured"] > 0.1 for row in seen)
     clean = [not found for (_, is_oracle), found in backpressure.items() if is_oracle]
     short = [found for (_, is_oracle), found in backpressure.items() if not is_oracle]
-    return f"{sum(clean)}/{len(clean)}", f"{sum(short)}/{len(short)}"
+    return f"{sum(clean)} of {len(clean)}", f"{sum(short)} of {len(short)}"
 
 
-def _show_tuning(stories: list[TuningStory]) -> None:
-    table = Table(
-        "tuner", "job", "reconf./change", "backpressure after", "seen", "p at top rate", "oracle", title="tuning"
-    )
-    for story in sorted(stories, key=lambda one: (one.tuner, one.job)):
-        top = max(story.changes, key=lambda change: sum(change.rates.values()))
-        table.add_row(
-            story.tuner,
-            story.job,
-            f"{story.reconfigurations_per_change:.2f}",
-            f"{story.backpressure_after_tuning}/{len(story.changes)}",
-            str(sum(change.backpressure_seen for change in story.changes)),
-            str(top.total_parallelism),
-            str(top.oracle_total),
+def _tuning_finding(stories: Sequence[TuningStory]) -> Iterator[Finding]:
+    if not stories:
+        return
+    jobs = [job for job in WORKLOADS if any(story.job == job for story in stories)]
+    overall, peaks = [], []
+    left: dict[str, int] = {}
+    above: dict[str, list[float]] = {}
+    for tuner in dict.fromkeys(story.tuner for story in stories):
+        own = {story.job: story for story in stories if story.tuner == tuner}
+        changes = [change for story in own.values() for change in story.changes]
+        total, best = sum(one.total_parallelism for one in changes), sum(one.oracle_total or 0 for one in changes)
+        left[tuner] = sum(one.backpressure for one in changes)
+        overall.append(
+            (
+                tuner,
+                f"{mean(one.reconfigurations for one in changes):.2f}",
+                f"{left[tuner]} of {len(changes)}",
+                f"{mean(one.backpressure_seen for one in changes):.2f}",
+                f"{total / best:.3f}",
+            )
         )
-    console.print(table)
+        above[tuner] = [own[job].over_oracle or 0.0 if job in own else 0.0 for job in jobs]
+        peaks.append((tuner, *(_at_the_top(own[job]) if job in own else "–" for job in jobs)))
+    checks: tuple[Check, ...] = ()
+    if "streamtune" in left:
+        told = ", ".join(f"{tuner} {count}" for tuner, count in left.items())
+        checks = (Check("StreamTune leaves no backpressure", told, left["streamtune"] == 0),)
+    yield Finding(
+        "tuning",
+        "Tuning over one cycle of ten rates",
+        f"{len(jobs)} jobs at this machine's rates; the oracle knows the emulated service times",
+        "StreamTune recommends the least parallelism, restarts least and never leaves backpressure.",
+        (
+            Shown(
+                "all jobs",
+                ("tuner", "reconfigurations / change", "ended with backpressure", "seen / change", "total / oracle"),
+                tuple(overall),
+            ),
+            Shown("total parallelism at 10·W_u (oracle's)", ("tuner", *jobs), tuple(peaks)),
+        ),
+        pictures=(grouped_bars(jobs, above, "total parallelism / oracle, ten rates", 1.0),),
+        checks=checks,
+    )
+
+
+def _at_the_top(story: TuningStory) -> str:
+    top = max(story.changes, key=lambda change: sum(change.rates.values()))
+    return f"{top.total_parallelism} ({top.oracle_total})"
 
 
 def main() -> None:
@@ -246,7 +324,7 @@ def main() -> None:
     start = time.monotonic()
     run(chosen, results)
     console.print(f"took {time.monotonic() - start:.0f} s")
-    show(results, chosen.out.with_suffix(".html"))
+    show(results, chosen.out.parent)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,12 @@ from streamtune import __version__
 from streamtune.benchmark.pages import template_environment, write_page
 from streamtune.benchmark.paper.findings import Finding
 
+SIMULATOR = "simulator with its default measurement error unless said otherwise"
 
-def write_findings(path: Path, findings: Sequence[Finding], *, title: str, command: str) -> None:
-    made = f"streamtune {__version__}, simulator with its default measurement error unless said otherwise"
+
+def write_findings(
+    path: Path, findings: Sequence[Finding], *, title: str, command: str, where: str = SIMULATOR
+) -> None:
+    made = f"streamtune {__version__}, {where}"
     template = template_environment().get_template("paper/report.html.j2")
     write_page(path, template.render(findings=findings, title=title, command=command, made=made))
