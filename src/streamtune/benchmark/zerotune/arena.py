@@ -103,11 +103,19 @@ class ZeroTuneArena:
             pq.write_table(rows, file)
         spark.stop()
 
-    def training_plans(self, enumeration: str = "optisample") -> pa.Table:
-        """The plans of seen structures over seen ranges; of random ones no more than the learning curve needs."""
-        plans = self.scale.plans if enumeration == "optisample" else round(1.4 * max(self.scale.curve))
+    def training_plans(self, enumeration: str = "optisample", *, explore: bool = True) -> pa.Table:
+        """The plans of seen structures over seen ranges; of others than the default no more than learning curves need.
+
+        ``explore`` stretches half of OptiSample's plans, which is not the paper's.
+        """
+        is_usual = enumeration == "optisample" and explore
         settings = PlanDataSettings.model_validate(
-            {"plans": plans, "seed": self.scale.seed, "enumeration": enumeration}
+            {
+                "plans": self.scale.plans if is_usual else round(1.4 * max(self.scale.curve)),
+                "seed": self.scale.seed,
+                "enumeration": enumeration,
+                "explore": explore,
+            }
         )
         return self.tables(settings)[0]
 
