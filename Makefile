@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
+.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -86,8 +86,17 @@ bench-cluster: $(STAMP) java  ## clustering 20,000 runs on Spark
 bench-labels: $(STAMP)  ## labels against the simulator's truth, random plans and near the optimum
 	@$(BIN)/python benchmarks/labels.py
 
-bench-flink: $(STAMP) java  ## the paper's experiment on a real Flink (hours, resumable)
-	@$(BIN)/python benchmarks/flink.py
+# Models of the runs that flink-history and timely-history collected on real engines.
+build/%-model: benchmarks/data/%/runs.jsonl.gz $(STAMP) | java
+	@rm -rf build/$*-history && $(BIN)/streamtune history ingest build/$*-history $<
+	@$(BIN)/streamtune history label build/$*-history && $(BIN)/streamtune history featurise build/$*-history
+	@$(BIN)/streamtune pretrain build/$*-history --engine $* --out $@
+
+bench-flink: build/flink-model  ## the paper's experiment on a real Flink (an hour and a half, resumable)
+	@$(BIN)/python benchmarks/flink.py --model build/flink-model
+
+bench-fig8: build/timely-model  ## Fig. 8 on a real Timely Dataflow (half an hour, resumable)
+	@$(BIN)/streamtune bench fig8 --model build/timely-model --seeds 0,1 --work benchmarks/results --report build/fig8.html
 
 flink-history: $(STAMP) java  ## labelled runs of a real Flink (resumable)
 	@$(BIN)/python benchmarks/flink_history.py

@@ -316,7 +316,7 @@ def main() -> None:
     arguments.add_argument("--tuners", nargs="+", default=TUNERS)
     arguments.add_argument("--changes", type=int, default=len(cycle()), help="only the first changes of the cycle")
     arguments.add_argument("--model", type=Path, default=None, help="a pre-trained model for StreamTune")
-    arguments.add_argument("--lanes", type=int, default=4)
+    arguments.add_argument("--lanes", type=int, default=7, help="jobs side by side")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin no piece after so long")
     arguments.add_argument("--out", type=Path, default=RESULTS / "flink.json")
     chosen = arguments.parse_args()
