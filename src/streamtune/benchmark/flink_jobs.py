@@ -64,13 +64,15 @@ def bounded(plan: ParallelismPlan) -> ParallelismPlan:
 
 
 @contextmanager
-def small_cluster(lanes: int, *, task_heap_mb: int = 512, slots: int | None = None) -> Iterator[LocalCluster]:
+def small_cluster(
+    lanes: int, *, task_heap_mb: int = 512, network_mb: int = 256, slots: int | None = None
+) -> Iterator[LocalCluster]:
     """A temporary cluster with room for ``lanes`` jobs; gone with the block."""
     settings = ClusterSettings(
         port=free_port(),
         slots=slots or lanes * LIMIT,
         task_heap_mb=task_heap_mb,
-        network_mb=256,
+        network_mb=network_mb,
         start_timeout_s=_PATIENCE_S,
     )
     with LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster:
