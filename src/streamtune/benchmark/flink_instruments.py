@@ -120,7 +120,8 @@ def _seen(engine: FlinkEngine, deployment: Deployment) -> float:
 def measure_polling(url: str, folder: Path, vertices: int, parallelism: int) -> PollingCost:
     """REST calls, wall and CPU time of our process for one snapshot of a long job of many subtasks."""
     spec = _long_chain(vertices, parallelism)
-    with engine_on(url, folder, spec) as engine:
+    # Two cores need minutes to start thousands of subtasks.
+    with engine_on(url, folder, spec, patience_s=600.0, checkpoint_s=60.0) as engine:
         deployment = engine.deploy(spec.job, ParallelismPlan(dict.fromkeys(spec.job.dataflow.index, parallelism)))
         try:
             observed(engine, deployment, MeasurementWindow(5.0, 5.0))

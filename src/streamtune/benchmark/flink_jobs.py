@@ -80,10 +80,17 @@ def small_cluster(
 
 
 @contextmanager
-def engine_on(url: str, folder: Path, *specs: JobSpec, mode: str = "auto") -> Iterator[FlinkEngine]:
+def engine_on(
+    url: str,
+    folder: Path,
+    *specs: JobSpec,
+    mode: str = "auto",
+    patience_s: float = _PATIENCE_S,
+    checkpoint_s: float = 3.0,
+) -> Iterator[FlinkEngine]:
     """An engine that can deploy the given specs on a cluster."""
     with FlinkClient(url, timeout_s=30.0) as client:
-        submitter = Submitter(client, *specs, folder=folder, settings=WorkloadSettings(checkpoint_s=3.0))
-        rescale = RescaleSettings.model_validate({"mode": mode, "timeout_s": _PATIENCE_S})
-        settings = FlinkSettings(start_timeout_s=_PATIENCE_S, fetch_patience_s=40.0, rescale=rescale)
+        submitter = Submitter(client, *specs, folder=folder, settings=WorkloadSettings(checkpoint_s=checkpoint_s))
+        rescale = RescaleSettings.model_validate({"mode": mode, "timeout_s": patience_s})
+        settings = FlinkSettings(start_timeout_s=patience_s, fetch_patience_s=40.0, rescale=rescale)
         yield FlinkEngine(client, submitter=submitter, settings=settings)
