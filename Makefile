@@ -32,13 +32,16 @@ java:
 demo: $(STAMP)  ## tune Nexmark Q5 over a cycle of rates and write an HTML report
 	@$(BIN)/streamtune demo --out demo-report.html
 
-# The tests on a real Flink and a real Timely mostly wait, so they run beside all others; their output comes last.
+# Two halves side by side, one per core: the tests on a real Flink and a real Timely, which mostly wait, and then those on
+# Spark; and all others. What the first half says comes last.
+ENGINE_TESTS := tests/flink tests/timely
 test: $(STAMP) java  ## run the tests (starts its own Spark, Flink and Timely workers)
-	@echo "==> running the tests; those on real engines run beside the others and are shown last"
-	@log=$$(mktemp); $(BIN)/python -m pytest tests/flink tests/timely $(PYTEST_ARGS) > $$log 2>&1 & engines=$$!; \
-	  $(BIN)/python -m pytest --ignore=tests/flink --ignore=tests/timely $(PYTEST_ARGS); others=$$?; \
-	  wait $$engines; engines=$$?; echo "==> the tests on real engines"; cat $$log; rm -f $$log; \
-	  test $$others -eq 0 && test $$engines -eq 0
+	@echo "==> running the tests; those on real engines and of the history run beside the others and are shown last"
+	@log=$$(mktemp); ( $(BIN)/python -m pytest $(ENGINE_TESTS) $(PYTEST_ARGS); engines=$$?; \
+	    $(BIN)/python -m pytest tests/history $(PYTEST_ARGS) && test $$engines -eq 0 ) > $$log 2>&1 & beside=$$!; \
+	  $(BIN)/python -m pytest $(addprefix --ignore=,$(ENGINE_TESTS) tests/history) $(PYTEST_ARGS); others=$$?; \
+	  wait $$beside; beside=$$?; echo "==> the tests on real engines, and of the history"; cat $$log; rm -f $$log; \
+	  test $$others -eq 0 && test $$beside -eq 0
 
 FLINK_120 := .flink/1.20
 $(FLINK_120)/.installed: | $(STAMP)
