@@ -8,7 +8,7 @@
   at the top rate, reconfigurations per change, backpressure. ``--model`` gives StreamTune a pre-trained model.
 - downtime: of a live rescale and of a stop-and-restart.
 - fidelity: busy and backpressured shares, simulated and measured, at the oracle's plan and one instance below it.
-- polling: REST calls and CPU for one snapshot of 20 vertices of 100 subtasks.
+- polling: REST calls and CPU for one snapshot of 20 vertices of 10 to 100 subtasks.
 
 Every finished piece is kept in ``benchmarks/results/flink.json``; what is there is not done again. Prints tables,
 writes them to ``flink.html`` beside it, and every step of every tuner to ``flink-stories.html``.
@@ -47,6 +47,8 @@ from streamtune.workloads import cycle
 
 RESULTS = Path(__file__).parent / "results"
 TUNERS = ("streamtune", "ds2", "conttune", "flink-autoscaler")
+VERTICES = 20
+SUBTASKS = (10, 20, 40, 100)
 PARTS = ("downtime", "polling", "fidelity", "tuning")
 # Windows of Q5 and Q8 are ten seconds long: a measurement must see some of them fire.
 WINDOW = MeasurementWindow(settle_s=8.0, length_s=16.0)
@@ -138,12 +140,16 @@ def run(chosen: argparse.Namespace, results: Results) -> None:
             tempfile.TemporaryDirectory() as folder,
         ):
             list(pool.map(lambda piece: work(piece, cluster.url, Path(folder)), missing))
-    if "polling" in chosen.parts and "polling/20x100" not in results.known and time.monotonic() < deadline_s:
-        with (
-            small_cluster(1, slots=100, task_heap_mb=1536, network_mb=2048) as cluster,
-            tempfile.TemporaryDirectory() as folder,
-        ):
-            results.keep("polling/20x100", measure_polling(cluster.url, Path(folder), 20, 100).model_dump())
+    if "polling" in chosen.parts:
+        for subtasks in chosen.subtasks:
+            key = f"polling/{VERTICES}x{subtasks}"
+            if key in results.known or time.monotonic() > deadline_s:
+                continue
+            with (
+                small_cluster(1, slots=subtasks, task_heap_mb=1536, network_mb=2048) as cluster,
+                tempfile.TemporaryDirectory() as folder,
+            ):
+                results.keep(key, measure_polling(cluster.url, Path(folder), VERTICES, subtasks).model_dump())
 
 
 def show(results: Results, folder: Path) -> None:
@@ -319,6 +325,7 @@ def main() -> None:
     arguments.add_argument("--tuners", nargs="+", default=TUNERS)
     arguments.add_argument("--changes", type=int, default=len(cycle()), help="only the first changes of the cycle")
     arguments.add_argument("--model", type=Path, default=None, help="a pre-trained model for StreamTune")
+    arguments.add_argument("--subtasks", nargs="+", type=int, default=SUBTASKS, help="of every vertex, for polling")
     arguments.add_argument("--lanes", type=int, default=7, help="jobs side by side")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin no piece after so long")
     arguments.add_argument("--out", type=Path, default=RESULTS / "flink.json")
