@@ -99,7 +99,7 @@ bench-flink: build/flink-model  ## the paper's experiment on a real Flink (an ho
 	@$(BIN)/python benchmarks/flink.py --model build/flink-model
 
 bench-fig8: build/timely-model  ## Fig. 8 on a real Timely Dataflow (half an hour, resumable)
-	@$(BIN)/streamtune bench fig8 --model build/timely-model --seeds 0,1 --work benchmarks/results --report build/fig8.html
+	@$(BIN)/streamtune bench fig8 --model build/timely-model --seeds 0,1 --work build/fig8 --report build/fig8.html
 
 flink-history: $(STAMP) java  ## labelled runs of a real Flink (resumable)
 	@$(BIN)/python benchmarks/flink_history.py
