@@ -1,4 +1,4 @@
-"""Polling costs little: one call per vertex and one for the job, whatever the parallelism, and a few milliseconds each."""
+"""Polling costs little: one call per vertex and one for the job, whatever the parallelism, and little CPU."""
 
 from __future__ import annotations
 
