@@ -127,7 +127,7 @@ def test_from_history_to_findings(
     )
     by_name = {finding["name"]: finding for finding in found}
     rows = {row[0]: row[1:] for row in by_name["fig7a"]["tables"][0]["rows"]}
-    assert {"streamtune", "streamtune, never seen", "paper, svm", "ds2", "conttune"} <= set(rows)
+    assert {"streamtune", "streamtune, never seen", "paper, svm", "ds2", "conttune", "zerotune"} <= set(rows)
     left = {row[0]: row[1:] for row in by_name["table3"]["tables"][0]["rows"]}
     assert all(float(cell) == 0 for cell in left["streamtune"]), "even so little history leaves no backpressure"
     text = report.read_text(encoding="utf-8")
