@@ -49,9 +49,14 @@ Scenario = Callable[[Site], None]
 
 
 class SideBySide:
-    """Runs scenarios in threads on one cluster; ``wait`` gives a scenario's verdict to its test."""
+    """Runs scenarios in threads on one cluster; ``wait`` gives a scenario's verdict to its test.
+
+    A verdict is given once: a test that is tried again runs its scenario anew, by itself.
+    """
 
     def __init__(self, site: Site, scenarios: dict[str, Scenario]) -> None:
+        self._site = site
+        self._scenarios = scenarios
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(scenarios)))
         self._running: dict[str, Future[None]] = {}
         for name, scenario in scenarios.items():
@@ -59,7 +64,11 @@ class SideBySide:
             time.sleep(0.3)  # submissions compile a job graph each: not all in the same moment
 
     def wait(self, name: str) -> None:
-        self._running[name].result(timeout=330)
+        running = self._running.pop(name, None)
+        if running is not None:
+            running.result(timeout=330)
+        else:
+            self._scenarios[name](self._site)
 
     def __enter__(self) -> Self:
         return self

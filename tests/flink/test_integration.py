@@ -15,6 +15,9 @@ from flink.scenarios import ON_A_BROKEN_CLUSTER, ON_AN_ADAPTIVE_CLUSTER
 from streamtune.engines.flink import ClusterSettings, FlinkDistribution, LocalCluster
 from streamtune.engines.flink.cluster import free_port
 
+# Scenarios run in real time, beside each other: what a busy machine spoils is tried again.
+pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=1, only_rerun=["AssertionError"])]
+
 
 def _chosen(request: pytest.FixtureRequest, names: list[str]) -> list[str]:
     """Only what was asked for on pytest's command line is started."""
@@ -49,13 +52,11 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield Site(cluster, distribution, Path(tmp_path_factory.mktemp("fragile")))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_AN_ADAPTIVE_CLUSTER)
 def test_on_an_adaptive_cluster(side_by_side: SideBySide, name: str) -> None:
     side_by_side.wait(name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_A_BROKEN_CLUSTER)
 def test_on_a_broken_cluster(fragile: Site, name: str) -> None:
     ON_A_BROKEN_CLUSTER[name](fragile)
