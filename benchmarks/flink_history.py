@@ -24,12 +24,13 @@ from pathlib import Path
 
 import numpy as np
 
-from streamtune.benchmark.engine_history import EngineExperiment, RunFile, collect_from_command_line, draw_name
+from streamtune.benchmark.engine_history import RunFile, collect_from_command_line, draw_name, draw_on_engine
 from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_workload
 from streamtune.dataflow import Observation, Run
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkEngine
 from streamtune.errors import EngineError, StreamTuneError
+from streamtune.history.generate import Experiment
 from streamtune.workloads import names
 
 DATA = Path(__file__).parent / "data" / "flink" / "runs.jsonl.gz"
@@ -41,18 +42,17 @@ WINDOW = MeasurementWindow(settle_s=10.0, length_s=16.0)
 PATIENCE = 8
 
 
-def draw_visit(visit: int, seed: int) -> list[EngineExperiment]:
+def draw_visit(visit: int, seed: int) -> list[Experiment]:
     """The runs of one visit: one job, several plans and rates."""
     rng = np.random.default_rng([seed, visit])
     workload = small_workload(draw_name(names(), RANDOM_JOBS, RANDOM_SHARE, rng))
     first = visit * RUNS_PER_VISIT
     return [
-        EngineExperiment.draw(first + position, workload, LARGEST_RANDOM_DEGREE, rng)
-        for position in range(RUNS_PER_VISIT)
+        draw_on_engine(first + position, workload, LARGEST_RANDOM_DEGREE, rng) for position in range(RUNS_PER_VISIT)
     ]
 
 
-def visit_job(engine: FlinkEngine, experiments: list[EngineExperiment], file: RunFile) -> Iterator[Run]:
+def visit_job(engine: FlinkEngine, experiments: list[Experiment], file: RunFile) -> Iterator[Run]:
     """Deploy a job once and see it under every experiment."""
     job = experiments[0].workload.spec.job
     deployment = engine.deploy(job, experiments[0].plan)
@@ -101,9 +101,9 @@ def collect(file: RunFile, runs: int, lanes: int, deadline_s: float) -> None:
         list(pool.map(lambda visit: work(visit, cluster.url, Path(folder)), visits))
 
 
-def truth(seed: int, number: int) -> Mapping[str, int]:
+def truth(seed: int, number: int) -> Mapping[str, bool]:
     visit, position = divmod(number, RUNS_PER_VISIT)
-    return draw_visit(visit, seed)[position].truth()
+    return draw_visit(visit, seed)[position].truly_short()
 
 
 if __name__ == "__main__":

@@ -22,10 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streamtune.benchmark.engine_history import EngineExperiment, RunFile, collect_from_command_line, draw_name
+from streamtune.benchmark.engine_history import RunFile, collect_from_command_line, draw_name, draw_on_engine
 from streamtune.dataflow import Run
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.timely import TimelyEngine, TimelySettings
+from streamtune.history.generate import Experiment
 from streamtune.workloads import timely
 
 DATA = Path(__file__).parent / "data" / "timely" / "runs.jsonl.gz"
@@ -35,13 +36,13 @@ LARGEST_RANDOM_DEGREE = 10
 WINDOW = MeasurementWindow(settle_s=4.0, length_s=10.1)
 
 
-def draw(number: int, seed: int) -> EngineExperiment:
+def draw(number: int, seed: int) -> Experiment:
     rng = np.random.default_rng([seed, number])
     workload = timely.load(draw_name(timely.names(), RANDOM_JOBS, RANDOM_SHARE, rng))
-    return EngineExperiment.draw(number, workload, LARGEST_RANDOM_DEGREE, rng)
+    return draw_on_engine(number, workload, LARGEST_RANDOM_DEGREE, rng)
 
 
-def run(experiment: EngineExperiment, run_id: str) -> Run:
+def run(experiment: Experiment, run_id: str) -> Run:
     """Deploy, observe once, stop."""
     job = experiment.workload.spec.job
     with TimelyEngine.of(experiment.workload.spec, settings=TimelySettings(seed=experiment.number)) as engine:
@@ -62,8 +63,8 @@ def collect(file: RunFile, runs: int, lanes: int, deadline_s: float) -> None:
         list(pool.map(work, [number for number in range(runs) if file.run_id(number) not in known]))
 
 
-def truth(seed: int, number: int) -> Mapping[str, int]:
-    return draw(number, seed).truth()
+def truth(seed: int, number: int) -> Mapping[str, bool]:
+    return draw(number, seed).truly_short()
 
 
 if __name__ == "__main__":

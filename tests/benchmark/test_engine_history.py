@@ -7,19 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamtune.benchmark.engine_history import EngineExperiment, RunFile, draw_name, observation_of
+from streamtune.benchmark.engine_history import RunFile, draw_name, draw_on_engine, observation_of
 from streamtune.dataflow import Run
 from streamtune.engines.simulator import simulate_once
+from streamtune.history.generate import Experiment
 from streamtune.labels import label_observation
 from streamtune.workloads import cycle, load
 
 LARGEST = 14
 
 
-def drawn(number: int) -> EngineExperiment:
+def drawn(number: int) -> Experiment:
     rng = np.random.default_rng([0, number])
     workload = load(draw_name(["nexmark-q1", "nexmark-q3"], 5, 0.5, rng))
-    return EngineExperiment.draw(number, workload, LARGEST, rng)
+    return draw_on_engine(number, workload, LARGEST, rng)
 
 
 def test_draws_repeat_and_keep_away_from_what_tuning_is_tested_on() -> None:
@@ -34,10 +35,15 @@ def test_draws_repeat_and_keep_away_from_what_tuning_is_tested_on() -> None:
     assert len({experiment.workload.name for experiment in map(drawn, range(40))}) > 2
 
 
-def test_too_small_a_plan_is_truly_short() -> None:
-    experiment = drawn(1)
-    ones = EngineExperiment(1, experiment.workload, experiment.rates, experiment.workload.spec.job.initial_plan)
-    assert sum(ones.truth().values()) >= sum(experiment.truth().values())
+def test_short_is_what_has_less_than_it_needs() -> None:
+    seen = set()
+    for experiment in map(drawn, range(40)):
+        needs, limit = experiment.needs(), experiment.workload.spec.job.max_parallelism
+        for key, is_short in experiment.truly_short().items():
+            if needs[key] < limit:
+                assert is_short == (experiment.plan[key] < needs[key])
+                seen.add(is_short)
+    assert seen == {True, False}
 
 
 def test_a_file_is_continued_and_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +59,7 @@ def test_a_file_is_continued_and_judged(tmp_path: Path, capsys: pytest.CaptureFi
         assert label_observation(job.dataflow, observation_of(runs[-1])) == label_observation(job.dataflow, seen)
     again = RunFile(file.path, "simulator", 0)
     assert again.known() == {run.run_id for run in runs}
-    again.judge(lambda number: drawn(number).truth())
+    again.judge(lambda number: drawn(number).truly_short())
     told = capsys.readouterr().out
     operators = sum(len(run.operators) for run in runs)
     assert f"3 runs of {len({run.job for run in runs})} jobs, {operators} operators" in told

@@ -16,6 +16,7 @@ from streamtune.audit import AuditTrail, read_audit
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.controller import Guards
 from streamtune.dataflow import Run
+from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings
 from streamtune.engines.flink.collecting import Collector, CollectSettings, RunFiles, collect
@@ -162,6 +163,39 @@ def tuning_q2_until_backpressure_is_gone(site: Site) -> None:
         engine.stop(deployment)
 
 
+def count_windows_fire_from_the_start(site: Site) -> None:
+    """A key takes 100 records in half a minute, yet results come at the selectivity's rate within the first seconds."""
+    spec = parse_spec(
+        {
+            "name": "count-windows",
+            "operators": [
+                {"id": "source", "type": "source", "rate": 400.0},
+                {
+                    "id": "work",
+                    "type": "window_aggregate",
+                    "inputs": ["source"],
+                    "window": {"type": "tumbling", "policy": "count", "length": 100},
+                    "aggregate": {"function": "avg", "value_class": "double", "key_class": "int"},
+                },
+                {"id": "sink", "type": "sink", "inputs": ["work"]},
+            ],
+            "physics": {
+                "source": {"service_us": 50},
+                "work": {"service_us": 50, "selectivity": 0.5},
+                "sink": {"service_us": 50},
+            },
+        }
+    )
+    engine = site.engine(spec, key_groups=128)
+    deployment = engine.deploy(spec.job, plan_of(2))
+    try:
+        # 4 windows/s of 100 records, half of which come out: 32 windows in 8 s, give or take 6.
+        seen = observe(engine, deployment, MeasurementWindow(settle_s=4.0, length_s=8.0))
+        assert seen.operators["work"].records_out_per_s == pytest.approx(200, rel=0.5)
+    finally:
+        engine.stop(deployment)
+
+
 def limits_are_kept(site: Site) -> None:
     """Key groups bound the imported job, free slots bound a rescale, and a refused rescale changes nothing."""
     spec = chain("limits", rate=100.0, max_parallelism=500)
@@ -234,6 +268,7 @@ ON_AN_ADAPTIVE_CLUSTER: dict[str, Scenario] = {
     "exactly_once_restart": partial(no_record_lost_or_doubled, mode="restart"),
     "import_datastream": import_of_a_datastream_job,
     "import_sql": import_of_a_sql_job,
+    "count_windows": count_windows_fire_from_the_start,
     "limits": limits_are_kept,
     "failing_job": a_job_that_fails_by_itself,
     "collect": history_of_all_jobs,

@@ -13,14 +13,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from streamtune.dataflow import Observation, OperatorMetrics, ParallelismPlan, Run
-from streamtune.dataflow.demand import input_rates
-from streamtune.history.generate import draw_multiple, near_plan, own_sources, random_plan
+from streamtune.history.generate import Experiment, draw_of, own_sources
 from streamtune.labels import label_observation
 from streamtune.workloads import Workload
 
@@ -28,29 +27,10 @@ NEAR_SHARE = 0.5
 _SHARES = ("records_in_per_s", "records_out_per_s", "busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
 
 
-@dataclass(frozen=True)
-class EngineExperiment:
-    """One run before it is run. Sources keep the parallelism of their spec."""
-
-    number: int
-    workload: Workload
-    rates: dict[str, float]
-    plan: ParallelismPlan
-
-    @classmethod
-    def draw(cls, number: int, workload: Workload, largest: int, rng: np.random.Generator) -> EngineExperiment:
-        """Rates between those that tuning is tested on; half of the plans near the need, half random."""
-        rates = {source: unit * draw_multiple(rng) for source, unit in workload.units.items()}
-        is_near = rng.random() < NEAR_SHARE
-        plan = near_plan(workload, rates, rng) if is_near else random_plan(workload, largest, rng)
-        return cls(number, workload, rates, ParallelismPlan({**plan, **own_sources(workload)}))
-
-    def truth(self) -> dict[str, int]:
-        """1 where an operator's capacity is below what the sources demand of it."""
-        physics = self.workload.physics
-        selectivities = {key: truth.selectivity for key, truth in physics.items()}
-        demand = input_rates(self.workload.spec.job.dataflow, selectivities, self.rates)
-        return {key: int(physics[key].capacity_per_s(degree) < demand[key]) for key, degree in self.plan.items()}
+def draw_on_engine(number: int, workload: Workload, largest: int, rng: np.random.Generator) -> Experiment:
+    """As for the simulator, but sources keep the parallelism of their spec in every plan."""
+    drawn = draw_of(workload, number, NEAR_SHARE, largest, rng)
+    return replace(drawn, plan=ParallelismPlan({**drawn.plan, **own_sources(workload)}))
 
 
 def draw_name(catalogue: list[str], random_jobs: int, random_share: float, rng: np.random.Generator) -> str:
@@ -88,9 +68,9 @@ class RunFile:
             self.added += 1
         print(f"{run.run_id} {run.job}", flush=True)
 
-    def judge(self, truth: Callable[[int], Mapping[str, int]]) -> None:
+    def judge(self, truth: Callable[[int], Mapping[str, bool]]) -> None:
         """Print how the labels compare with the truth, which only the experiment knows."""
-        counts: Counter[tuple[int, int]] = Counter()
+        counts: Counter[tuple[int, bool]] = Counter()
         runs = list(self.read())
         for run in runs:
             labels = label_observation(run.dataflow, observation_of(run), engine=self.engine)
@@ -98,9 +78,9 @@ class RunFile:
             counts.update((labels[key], is_short) for key, is_short in short.items())
         truly = sum(count for (_, is_short), count in counts.items() if is_short)
         print(f"{len(runs)} runs of {len({run.job for run in runs})} jobs, {sum(counts.values())} operators")
-        print(f"labelled 1: {counts[1, 1] + counts[1, 0]}, of them truly short {counts[1, 1]}")
-        print(f"labelled 0: {counts[0, 1] + counts[0, 0]}, of them truly short {counts[0, 1]}")
-        print(f"no label: {counts[-1, 1] + counts[-1, 0]}; truly short in all: {truly}")
+        print(f"labelled 1: {counts[1, True] + counts[1, False]}, of them truly short {counts[1, True]}")
+        print(f"labelled 0: {counts[0, True] + counts[0, False]}, of them truly short {counts[0, True]}")
+        print(f"no label: {counts[-1, True] + counts[-1, False]}; truly short in all: {truly}")
 
 
 def observation_of(run: Run) -> Observation:
@@ -120,7 +100,7 @@ def collect_from_command_line(
     engine: str,
     defaults: tuple[int, int, Path],
     collect: Callable[[RunFile, int, int, float], None],
-    truth: Callable[[int, int], Mapping[str, int]],
+    truth: Callable[[int, int], Mapping[str, bool]],
 ) -> None:
     """The command of a collection: ``defaults`` are runs, lanes and file; ``collect`` gets file, runs, lanes, deadline.
 

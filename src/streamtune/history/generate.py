@@ -73,6 +73,11 @@ class Experiment:
         """The least sufficient parallelism of each operator by its true capacity; the limit where none suffices."""
         return true_needs(self.workload, self.rates)
 
+    def truly_short(self) -> dict[str, bool]:
+        """Whether an operator's capacity is below what the sources demand of it."""
+        physics, demand = self.workload.physics, true_demand(self.workload, self.rates)
+        return {key: physics[key].capacity_per_s(degree) < demand[key] for key, degree in self.plan.items()}
+
 
 def draw(number: int, settings: GenerateSettings) -> Experiment:
     """The experiment of this number."""
@@ -82,10 +87,14 @@ def draw(number: int, settings: GenerateSettings) -> Experiment:
     else:
         catalogue = _catalogue(settings.exclude)
         name = catalogue[rng.integers(len(catalogue))]
-    workload = _load(name)
+    return draw_of(_load(name), number, settings.near_share, settings.max_parallelism, rng)
+
+
+def draw_of(workload: Workload, number: int, near_share: float, largest: int, rng: np.random.Generator) -> Experiment:
+    """Rates between those that tuning is tested on, and a plan near the need or a random one."""
     rates = {source: unit * draw_multiple(rng) for source, unit in workload.units.items()}
-    is_near = bool(rng.random() < settings.near_share)
-    plan = near_plan(workload, rates, rng) if is_near else random_plan(workload, settings.max_parallelism, rng)
+    is_near = bool(rng.random() < near_share)
+    plan = near_plan(workload, rates, rng) if is_near else random_plan(workload, largest, rng)
     return Experiment(number, workload, rates, plan, is_near)
 
 
@@ -130,11 +139,13 @@ def own_sources(workload: Workload) -> dict[str, int]:
     return {source.id: plan[source.id] for source in workload.spec.job.dataflow.sources}
 
 
-def true_needs(workload: Workload, rates: dict[str, float]) -> dict[str, int]:
-    job = workload.spec.job
+def true_demand(workload: Workload, rates: dict[str, float]) -> dict[str, float]:
     selectivities = {key: physics.selectivity for key, physics in workload.physics.items()}
-    demand = input_rates(job.dataflow, selectivities, rates)
-    limit = job.max_parallelism
+    return input_rates(workload.spec.job.dataflow, selectivities, rates)
+
+
+def true_needs(workload: Workload, rates: dict[str, float]) -> dict[str, int]:
+    demand, limit = true_demand(workload, rates), workload.spec.job.max_parallelism
     return {key: smallest_parallelism(workload.physics[key], demand[key], limit) or limit for key in demand}
 
 

@@ -23,7 +23,6 @@ final class WindowFunction extends KeyedProcessFunction<Integer, Event, Event> {
     private transient ServiceTime service;
     private transient Emitter emitter;
     private transient MapState<Long, Long> recordsOfPane;
-    private transient int currentKey;
 
     WindowFunction(OperatorSpec spec, Keys keys) {
         this.spec = spec;
@@ -41,29 +40,28 @@ final class WindowFunction extends KeyedProcessFunction<Integer, Event, Event> {
     @Override
     public void processElement(Event event, Context context, Collector<Event> out) throws Exception {
         service.spend(1 - spec.fireShare);
-        currentKey = event.key;
         if (spec.isTimeWindow) {
             long now = context.timerService().currentProcessingTime();
             long end = now - Math.floorMod(now, spec.windowPeriod) + spec.windowPeriod;
-            if (add(end) == 1) {
+            if (add(end, 0) == 1) {
                 context.timerService().registerProcessingTimeTimer(end);
             }
-        } else if (add(0) >= spec.windowPeriod) {
+        } else if (add(0, startOf(event.key)) >= spec.windowPeriod) {
             recordsOfPane.put(0L, 0L);
             emitter.emit(event, spec.windowPeriod, out);
         }
     }
 
-    private long add(long pane) throws Exception {
+    private long add(long pane, long start) throws Exception {
         Long before = recordsOfPane.get(pane);
-        long now = (before == null ? startOf(pane) : before) + 1;
+        long now = (before == null ? start : before) + 1;
         recordsOfPane.put(pane, now);
         return now;
     }
 
     /** Keys start in the middle of their count windows, each elsewhere: as if the job had been running for long. */
-    private long startOf(long pane) {
-        return pane == 0 ? Math.floorMod(Keys.mix(currentKey), spec.windowPeriod) : 0;
+    private long startOf(int key) {
+        return Math.floorMod(Keys.mix(key), spec.windowPeriod);
     }
 
     @Override
