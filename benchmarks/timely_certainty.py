@@ -18,22 +18,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from streamtune.benchmark.fig8 import Cell, Fig8Settings, run_cell
+from streamtune.benchmark.fig8 import Cell, Fig8Settings, least_total, run_cell
 from streamtune.dataflow import Job
-from streamtune.engines.simulator import SimulatorSettings, find_oracle
 from streamtune.tuners import StreamTune, StreamTuneSettings, Tuner, load_model
-from streamtune.workloads import timely
 
 RESULTS = Path(__file__).parent / "results" / "timely_certainty.json"
 CERTAINTIES = (0.5, 0.9)
-
-
-def least_total(name: str, multiple: float) -> int:
-    workload = timely.load(name)
-    job = workload.spec.job
-    fixed = {source.id: job.initial_plan[source.id] for source in job.dataflow.sources}
-    rates = workload.rates_at(multiple)
-    return find_oracle(job, workload.physics, rates, fixed=fixed, settings=SimulatorSettings.exact()).total
 
 
 def run(name: str, certainty: float, model: Path | None, settings: Fig8Settings) -> Cell:

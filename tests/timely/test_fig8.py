@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamtune.benchmark.fig8 import OURS, Cell, Fig8Result, Fig8Settings, claims, run_fig8
+from streamtune.benchmark.fig8 import OURS, Cell, Fig8Result, Fig8Settings, claims, least_total, run_fig8, table
 from streamtune.benchmark.fig8_report import write_fig8
 from streamtune.errors import StreamTuneError
 from streamtune.workloads import nexmark, timely
@@ -91,3 +91,14 @@ def test_a_run_on_timely_is_saved_and_not_repeated(tmp_path: Path) -> None:
     assert len(said) == 1
     with pytest.raises(StreamTuneError, match="other settings"):
         run_fig8(settings.model_copy(update={"seeds": (7,)}), results=file)
+
+
+def test_the_table_shows_every_seed_beside_the_least_that_serves_the_rate() -> None:
+    shown = table(result(cell(OURS, 13, (100.0,) * 5), cell("ds2", 12, (200.0,) * 5)))
+    least = str(least_total("nexmark-q8", 10))
+    assert shown.rows == (
+        ("nexmark-q8, streamtune", "13", least, "100", "100", "0.5"),
+        ("nexmark-q8, ds2", "12", least, "200", "200", "0.5"),
+    )
+    # The heaviest operator needs about eight instances by design, the others one or two each.
+    assert 9 <= int(least) <= 14

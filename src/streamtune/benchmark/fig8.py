@@ -14,11 +14,13 @@ from pathlib import Path
 
 from pydantic import Field
 
+from streamtune.benchmark.paper.findings import Shown
 from streamtune.benchmark.timely import DEFAULT_WINDOW, measure_latency, tune_on_timely
 from streamtune.controller import Guards, StopReason
 from streamtune.dataflow import Job
 from streamtune.dataflow.operator import Frozen
 from streamtune.engines.base import Deployment, MeasurementWindow
+from streamtune.engines.simulator import SimulatorSettings, find_oracle
 from streamtune.engines.timely import EpochLatencies, TimelyEngine, TimelySettings
 from streamtune.errors import StreamTuneError
 from streamtune.labels import LabelSettings
@@ -145,6 +147,32 @@ def claims(result: Fig8Result) -> list[Claim]:
                 )
             )
     return found
+
+
+def least_total(query: str, multiple: float) -> int:
+    """The least total parallelism that serves the whole rate, by the emulated service times; no tuner sees it."""
+    workload = timely.load(query)
+    job = workload.spec.job
+    fixed = {source.id: job.initial_plan[source.id] for source in job.dataflow.sources}
+    rates = workload.rates_at(multiple)
+    return find_oracle(job, workload.physics, rates, fixed=fixed, settings=SimulatorSettings.exact()).total
+
+
+def table(result: Fig8Result) -> Shown:
+    """Fig. 8 in figures: a row per query and tuner, over all seeds."""
+    rows = []
+    for query in result.settings.queries:
+        least = least_total(query, result.settings.multiples[-1])
+        for tuner in result.settings.tuners:
+            cells, found = result.of(query, tuner), result.latencies(query, tuner)
+            if cells:
+                totals = ", ".join(str(cell.total_parallelism) for cell in cells)
+                growth = [cell.latency_growth_ms_per_s for cell in cells if cell.latency_growth_ms_per_s is not None]
+                trend = f"{sum(growth) / len(growth):.1f}" if growth else "–"
+                p50, p95 = (f"{found.percentile_ms(percent):,.0f}" for percent in (50, 95))
+                rows.append((f"{query}, {tuner}", totals, str(least), p50, p95, trend))
+    headings = ("query, tuner", "total parallelism (seeds)", "least for the rate", "p50 ms", "p95 ms", "trend ms/s")
+    return Shown("", headings, tuple(rows))
 
 
 def run_fig8(

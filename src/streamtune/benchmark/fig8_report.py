@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from streamtune import __version__
-from streamtune.benchmark.fig8 import Fig8Result, claims
+from streamtune.benchmark.fig8 import Fig8Result, claims, table
 from streamtune.benchmark.pages import template_environment, write_page
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; ours comes first.
@@ -85,6 +85,7 @@ def render_fig8(result: Fig8Result, figure: Figure) -> str:
             settings=result.settings,
             figure=Markup(svg[svg.index("<svg") :]),
             cells=result.cells,
+            table=table(result),
             claims=found,
             kept=sum(claim.holds for claim in found),
         )

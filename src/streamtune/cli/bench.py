@@ -15,9 +15,10 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, print_json
+from streamtune.cli.tune import BacklogOption
 
 if TYPE_CHECKING:
-    from streamtune.benchmark.paper.findings import Finding
+    from streamtune.benchmark.paper.findings import Finding, Shown
 
     Experiments = dict[str, Callable[[], Finding]]
 
@@ -46,6 +47,7 @@ def bench(
     model: Annotated[
         Path | None, typer.Option(help="fig8: a model bundle made from a Timely history, for StreamTune.")
     ] = None,
+    backlog_growth: BacklogOption = None,
     work: Annotated[
         Path | None, typer.Option(help="Keep models and results here; a run that was stopped goes on from it.")
     ] = None,
@@ -73,14 +75,14 @@ def bench(
         if file is not None:
             make_folder_of(file)
     if names == ["fig8"]:
-        _fig8(_seeds(seeds or "0"), model, work, report, as_json)
+        _fig8(_seeds(seeds or "0"), backlog_growth, model, work, report, as_json)
         return
-    is_zerotune = {name.startswith("zerotune") for name in names}
-    if len(is_zerotune) > 1:
+    of_zerotune = [name for name in names if name.startswith("zerotune")]
+    if of_zerotune and of_zerotune != names:
         raise StreamTuneError(f"got {' '.join(names)}: run the experiments of the two papers one after the other")
     with tempfile.TemporaryDirectory(prefix="streamtune-bench-") as scratch, err.status("starting") as status:
         folder = work or Path(scratch)
-        if True in is_zerotune:
+        if of_zerotune:
             wanted = _zerotune(names, quick, seeds, plans, jobs, real_runs, folder, status.update)
         else:
             wanted = _streamtune(names, quick, seeds, changes, runs, folder, status.update)
@@ -100,7 +102,7 @@ def bench(
         from streamtune.benchmark.paper.report import write_findings
 
         command = f"streamtune bench {' '.join(names)}{' --quick' if quick else ''}"
-        paper = "ZeroTune" if True in is_zerotune else "StreamTune"
+        paper = "ZeroTune" if of_zerotune else "StreamTune"
         write_findings(report, findings, title=f"{paper}'s evaluation, measured again", command=command)
         err.print(f"report: {report}", highlight=False, soft_wrap=True)
 
@@ -161,9 +163,16 @@ def _seeds(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _fig8(seeds: tuple[int, ...], model: Path | None, work: Path | None, report: Path | None, as_json: bool) -> None:
+def _fig8(
+    seeds: tuple[int, ...],
+    backlog_growth: float | None,
+    model: Path | None,
+    work: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
     """Real time passes here: about a quarter of an hour per seed."""
-    from streamtune.benchmark.fig8 import Fig8Settings, claims, run_fig8
+    from streamtune.benchmark.fig8 import Fig8Settings, claims, run_fig8, table
     from streamtune.benchmark.fig8_report import write_fig8
     from streamtune.dataflow import Job
     from streamtune.tuners import Tuner, make_tuner
@@ -172,7 +181,7 @@ def _fig8(seeds: tuple[int, ...], model: Path | None, work: Path | None, report:
         return make_tuner(name, job, model=model, engine="timely")
 
     result = run_fig8(
-        Fig8Settings(seeds=seeds),
+        Fig8Settings(seeds=seeds, backlog_growth_share=backlog_growth or None),
         make=make,
         results=None if work is None else work / "fig8.json",
         tell=lambda text: err.print(text, highlight=False),
@@ -182,6 +191,7 @@ def _fig8(seeds: tuple[int, ...], model: Path | None, work: Path | None, report:
     if as_json:
         print_json(result.model_dump(mode="json"))
         return
+    _print_table(table(result))
     for claim in claims(result):
         verdict = "[green]holds[/]" if claim.holds else "[red]does not hold[/]"
         out.print(f"{verdict}: {claim.query} against {claim.rival}: {claim.text}: {claim.measured}", highlight=False)
@@ -193,12 +203,16 @@ def print_finding(finding: Finding) -> None:
     if finding.paper:
         out.print(f"The paper: {finding.paper}", style="dim", highlight=False)
     for shown in finding.tables:
-        table = Table(title=shown.title or None, title_justify="left")
-        for number, heading in enumerate(shown.headings):
-            table.add_column(heading, justify="left" if number == 0 else "right")
-        for row in shown.rows:
-            table.add_row(*row)
-        out.print(table)
+        _print_table(shown)
     for check in finding.checks:
         verdict = "[green]met[/]" if check.met else "[red]missed[/]"
         out.print(f"{verdict}: {check.target}: {check.measured}", highlight=False, soft_wrap=True)
+
+
+def _print_table(shown: Shown) -> None:
+    table = Table(title=shown.title or None, title_justify="left")
+    for number, heading in enumerate(shown.headings):
+        table.add_column(heading, justify="left" if number == 0 else "right")
+    for row in shown.rows:
+        table.add_row(*row)
+    out.print(table)

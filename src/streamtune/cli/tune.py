@@ -42,6 +42,15 @@ StateOption = Annotated[
     Path | None,
     typer.Option("--state", help="Keep what this job teaches in this file, and go on from it next time."),
 ]
+BacklogOption = Annotated[
+    float | None,
+    typer.Option(
+        "--backlog-growth",
+        min=0.0,
+        help="timely: a queue that grows by more than this share of its rate (say 0.03) is a bottleneck too, although "
+        "the 85 % rule passes it.",
+    ),
+]
 Timing = tuple[float | None, float | None]
 
 
@@ -90,6 +99,7 @@ def tune(
     watch_s: Annotated[
         float, typer.Option("--watch", help="flink: go on for so many seconds and tune whenever rates change.", min=0)
     ] = 0.0,
+    backlog_growth: BacklogOption = None,
     max_per_hour: Annotated[int, typer.Option(help="flink: how often a job may be reconfigured in an hour.")] = 12,
     audit: Annotated[Path | None, typer.Option(help="Append every decision to this file, as JSON lines.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report (simulator and timely).")] = None,
@@ -106,7 +116,7 @@ def tune(
       streamtune tune job.yaml --model model --state tuning.db --rates pattern --report report.html
       streamtune tune pqp-3way-0 --tuner ds2 --rates my-rates.yaml --exclude sink --json
       streamtune tune --engine flink --url http://jobmanager:8081 --model model --dry-run
-      streamtune tune nexmark-q3 --engine timely --changes 3
+      streamtune tune nexmark-q3 --engine timely --changes 3 --backlog-growth 0.03
     """
     from streamtune.audit import AuditTrail
     from streamtune.cli.arguments import make_folder_of
@@ -122,6 +132,10 @@ def tune(
         raise StreamTuneError(
             f"--start-from starts a job on the simulator, but got --engine {engine}: ask 'streamtune advise' for a "
             "plan and put it into the job spec"
+        )
+    if backlog_growth is not None and engine != "timely":
+        raise StreamTuneError(
+            f"--backlog-growth is for engines without backpressure, but got --engine {engine}: leave it out there"
         )
     check_tuner(tuner, has_model=model is not None, has_cost_model=cost_model is not None)
     if report is not None:
@@ -155,7 +169,7 @@ def tune(
             _tune_flink(where, make, guards, (settle, window), trail, as_json)
             return
         if engine == "timely":
-            story = _tune_timely(job, make, rates, changes, seed, guards, (settle, window), trail)
+            story = _tune_timely(job, make, rates, changes, seed, guards, (settle, window), trail, backlog_growth)
         else:
             story = _tune_simulator(
                 job, make, rates, changes, seed, (bias, noise), guards, (settle, window), trail, start_from
@@ -213,16 +227,13 @@ def _advised(spec: JobSpec, cost_model: Path, rates: Mapping[str, float]) -> Job
     """The same job, starting with the plan that the cost model advises for the first rates; sources stay."""
     from dataclasses import replace
 
-    from streamtune.costmodel.advice import advise
+    from streamtune.costmodel.advice import starting_plan
     from streamtune.costmodel.model import CostModel
     from streamtune.dataflow import Dataflow, Job
 
-    plan = advise(CostModel.load(cost_model), spec.job, rates=rates).plan
+    plan = starting_plan(CostModel.load(cost_model), spec.job, rates=rates)
     flow = spec.job.dataflow
-    operators = tuple(
-        operator if operator.is_source else operator.model_copy(update={"parallelism": plan[operator.id]})
-        for operator in flow.operators
-    )
+    operators = tuple(op.model_copy(update={"parallelism": plan[op.id]}) for op in flow.operators)
     err.print(f"starting with the advised plan: {dict(plan)}", highlight=False, soft_wrap=True)
     return replace(spec, job=Job(spec.job.name, Dataflow(operators, flow.edges), spec.job.max_parallelism))
 
@@ -236,6 +247,7 @@ def _tune_timely(
     guards: Guards,
     timing: Timing,
     trail: AuditTrail,
+    backlog_growth: float | None,
 ) -> TuningStory:
     from streamtune.benchmark.timely import DEFAULT_WINDOW
     from streamtune.cli.live import LiveTable
@@ -252,6 +264,7 @@ def _tune_timely(
             window=_window(timing, DEFAULT_WINDOW),
             audit=trail,
             watch=live.show,
+            backlog_growth_share=backlog_growth or None,
         )
 
 

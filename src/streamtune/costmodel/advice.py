@@ -154,15 +154,8 @@ def advise(
     )
 
 
-def starting_plan(
-    model: CostModel,
-    job: Job,
-    cluster: Cluster | None = None,
-    *,
-    rates: Mapping[str, float] | None = None,
-    keep_sources: bool = True,
-) -> ParallelismPlan:
+def starting_plan(model: CostModel, job: Job, *, rates: Mapping[str, float] | None = None) -> ParallelismPlan:
     """The plan ``tune`` can start a job with instead of parallelism 1; sources keep what the spec asks for."""
     initial = job.initial_plan
-    fixed = {source.id: initial[source.id] for source in job.dataflow.sources} if keep_sources else {}
-    return advise(model, job, cluster, rates=rates, fixed=fixed).plan
+    fixed = {source.id: initial[source.id] for source in job.dataflow.sources}
+    return advise(model, job, rates=rates, fixed=fixed).plan
