@@ -32,17 +32,19 @@ java:
 demo: $(STAMP)  ## tune Nexmark Q5 over a cycle of rates and write an HTML report
 	@$(BIN)/streamtune demo --out demo-report.html
 
-# Two halves side by side: the tests on a real Flink and a real Timely, and then half of those on Spark; and all others.
-# The engines mostly wait, but measure in real time: all others give way to them (nice). What the first half says comes last.
+# Three parts side by side. The tests on a real Flink and a real Timely mostly wait, but measure in real time: the others
+# give way to them (nice). What runs in the background is shown last.
 ENGINE_TESTS := tests/flink tests/timely
 SPARK_TESTS := $(wildcard tests/history/test_[a-p]*.py)
 test: $(STAMP) java  ## run the tests (starts its own Spark, Flink and Timely workers)
 	@echo "==> running the tests; those on real engines and half of those on Spark run beside the others and are shown last"
-	@log=$$(mktemp); ( $(BIN)/python -m pytest $(ENGINE_TESTS) $(PYTEST_ARGS); engines=$$?; \
-	    $(BIN)/python -m pytest $(SPARK_TESTS) $(PYTEST_ARGS) && test $$engines -eq 0 ) > $$log 2>&1 & beside=$$!; \
+	@logs=$$(mktemp -d); \
+	  $(BIN)/python -m pytest $(ENGINE_TESTS) $(PYTEST_ARGS) > $$logs/engines 2>&1 & engines=$$!; \
+	  nice -n 19 $(BIN)/python -m pytest $(SPARK_TESTS) $(PYTEST_ARGS) > $$logs/spark 2>&1 & spark=$$!; \
 	  nice -n 19 $(BIN)/python -m pytest $(addprefix --ignore=,$(ENGINE_TESTS) $(SPARK_TESTS)) $(PYTEST_ARGS); others=$$?; \
-	  wait $$beside; beside=$$?; echo "==> the tests on real engines, and half of those on Spark"; cat $$log; rm -f $$log; \
-	  test $$others -eq 0 && test $$beside -eq 0
+	  wait $$engines; engines=$$?; wait $$spark; spark=$$?; \
+	  echo "==> the tests on real engines"; cat $$logs/engines; echo "==> half of those on Spark"; cat $$logs/spark; \
+	  rm -rf $$logs; test $$others -eq 0 && test $$engines -eq 0 && test $$spark -eq 0
 
 FLINK_120 := .flink/1.20
 $(FLINK_120)/.installed: | $(STAMP)

@@ -31,7 +31,10 @@ def spark() -> Iterator[SparkSession]:
         conf={
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
-            # Tests run many small plans once: compiling them well costs more than running them badly.
+            # Tests run many small plans once: compiling them well costs more than running them badly. (What Spark
+            # compiles is tested too: the sessions of test_cluster_mode.py and test_stream.py's follower do compile.)
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
         app_name="streamtune-tests",

@@ -122,7 +122,7 @@ def test_from_history_to_findings(
     found = answer(
         monkeypatch,
         capsys,
-        *("bench", "fig6", "fig7a", "table3", "--quick", "--changes", "2", "--runs", "300"),
+        *("bench", "fig6", "fig7a", "table3", "--quick", "--changes", "2", "--runs", "120"),
         *("--work", str(tmp_path / "work"), "--report", str(report)),
     )
     by_name = {finding["name"]: finding for finding in found}

@@ -61,13 +61,13 @@ def train_two_clusters(spark: SparkSession, where: str) -> list[dict[str, Any]]:
     from streamtune.history.tables import History
 
     history = History(spark, where)
-    generate(history, GenerateSettings(runs=120, random_jobs=10, settle_s=60, window_s=30))
+    generate(history, GenerateSettings(runs=100, random_jobs=10, settle_s=60, window_s=30))
     label(history)
     featurise(history)
     halves = history.runs.read().selectExpr("run_id", "cast(substr(run_id, -1) as int) % 2 as cluster")
     chain = Dataflow.from_edges(["source", "sink"], [(0, 1)])
     # Long enough that two that run side by side cannot miss each other while their workers start.
-    training = TrainingSettings(network=NetworkSettings(width=32), epochs=40, patience=40, batch_runs=16)
+    training = TrainingSettings(network=NetworkSettings(width=32), epochs=24, patience=24, batch_runs=16)
     # The global encoder is trained first, so that the two clusters have the two cores to themselves.
     settings = PretrainSettings(training=training, min_runs_to_cluster=10, min_cluster_runs=10, warmup_runs=10)
     clustering = Clustering(halves, {0: chain, 1: chain})
