@@ -103,6 +103,21 @@ def test_grouping_and_partitioning_follow_the_plan() -> None:
     assert texts[6:] == [None, "rebalance", None, "hash", "hash", "rebalance"]
 
 
+def test_a_source_that_falls_short_is_seen_and_others_are_not_told_apart_by_name(plans: pa.Table) -> None:
+    """80 of 100 records/s arrive: 0.8. Where nothing else is known, what arrives is what was asked for."""
+    job, cluster = two_way(), Cluster((Host(cores=16),))
+    arrived, asked = dict.fromkeys(job.source_rates, 80.0), dict.fromkeys(job.source_rates, 100.0)
+    short = PlanColumns.of_plans(job, [1] * 6, cluster, rates=arrived, nominal_rates=asked)
+    usual = PlanColumns.of_plans(job, [1] * 6, cluster, rates=arrived)
+    encoder = PlanEncoder.fit(plans_of(plans.slice(0, 50)).columns)
+    place = encoder.names.index("arrived_share")
+    different = encoder.transform(short).operators != encoder.transform(usual).operators
+    is_source = usual.numbers["event_rate"] > 0
+    assert np.array_equal(different[:, place], is_source)
+    assert not np.delete(different, place, axis=1).any()
+    assert "arrived share 0.8 … 0.8 (trained on 1 … 1)" in encoder.outside(short)
+
+
 def test_what_was_never_seen_is_named(model: CostModel) -> None:
     query = draw_query("linear", 1)
     far = query.job.dataflow.operators[0].model_copy(update={"rate": 9e7, "tuple_type": "blob"})
@@ -114,13 +129,14 @@ def test_what_was_never_seen_is_named(model: CostModel) -> None:
     assert np.isfinite(found.latency_ms).all()
 
 
-@pytest.mark.parametrize("feature_set", ["all", "operator", "parallelism_and_resource", "table_one"])
+@pytest.mark.parametrize("feature_set", ["all", "known_jobs", "operator", "parallelism_and_resource", "table_one"])
 def test_feature_sets_leave_out_what_they_say(plans: pa.Table, feature_set: str) -> None:
     encoder = PlanEncoder.fit(plans_of(plans.slice(0, 50)).columns, feature_set)  # type: ignore[arg-type]
     names = set(encoder.names)
     assert ("parallelism" in names) == (feature_set != "operator")
     assert ("selectivity" in names) == (feature_set != "parallelism_and_resource")
-    assert ("demand" in names) == (feature_set in ("all", "operator"))
+    assert ("demand" in names) == (feature_set in ("all", "known_jobs", "operator"))
+    assert any(name.startswith("id=") for name in names) == (feature_set == "known_jobs")
     graphs = encoder.transform(plans_of(plans.slice(0, 5)).columns)
     assert graphs.operators.shape[1] == encoder.width
     assert graphs.hosts.shape[1] == encoder.host_width

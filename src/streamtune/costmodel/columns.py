@@ -33,8 +33,10 @@ CATEGORIES = (
     "aggregate_class",
     "aggregate_key_class",
     "aggregate_function",
+    "id",
 )
-# Selectivity is NaN where nobody knows it yet; the event rate is a source's, 0 elsewhere.
+# Selectivity is NaN where nobody knows it yet. Event rates are a source's, 0 elsewhere: what arrives, and what was
+# asked for, which a real generator may fall short of.
 OPERATOR_NUMBERS = (
     "window_length",
     "window_slide",
@@ -42,6 +44,7 @@ OPERATOR_NUMBERS = (
     "tuple_width_out",
     "selectivity",
     "event_rate",
+    "nominal_rate",
     "parallelism",
     "grouping",
 )
@@ -96,9 +99,13 @@ class PlanColumns:
         cluster: Cluster,
         *,
         rates: Mapping[str, float] | None = None,
+        nominal_rates: Mapping[str, float] | None = None,
         selectivities: Mapping[str, float] | None = None,
     ) -> PlanColumns:
-        """Many plans of one job on one cluster: ``degrees`` is plans × operators, in the order of the dataflow."""
+        """Many plans of one job on one cluster: ``degrees`` is plans × operators, in the order of the dataflow.
+
+        Without ``nominal_rates`` what arrives is what was asked for.
+        """
         flow, offered, known = job.dataflow, rates or job.source_rates, selectivities or {}
         degrees = np.atleast_2d(np.asarray(degrees, dtype=np.int64))
         plans, size = degrees.shape
@@ -112,6 +119,8 @@ class PlanColumns:
         }
         own["selectivity"] = np.array([known.get(operator.id, np.nan) for operator in flow.operators])
         own["event_rate"] = np.array([offered.get(operator.id, 0.0) for operator in flow.operators])
+        asked = nominal_rates or offered
+        own["nominal_rate"] = np.array([asked.get(operator.id, 0.0) for operator in flow.operators])
         numbers = {name: np.tile(values, plans) for name, values in own.items()}
         numbers["parallelism"] = degrees.ravel().astype(np.float64)
         numbers["grouping"] = grouping_numbers(flow, degrees).ravel().astype(np.float64)

@@ -1,8 +1,10 @@
 """Table I of the ZeroTune paper as numbers: categories one-hot, numbers as robustly scaled logarithms.
 
 The scaler is fitted on training plans alone: values of a category that it never saw go to a slot of their own, numbers
-outside the fitted range are not cut off. Two numbers follow from Table I and are ours: ``demand``, the rate that
-reaches an operator when the event rates are carried through the DAG by the selectivities, and ``demand_per_instance``.
+outside the fitted range are not cut off. Three numbers are ours: ``demand``, the rate that reaches an operator when the
+event rates are carried through the DAG by the selectivities, ``demand_per_instance``, and ``arrived_share``, below 1
+where a source was asked for more than arrived. ``known_jobs`` adds the identity of operators: right for jobs that run
+again and again, of no use for jobs never seen.
 
 Where a selectivity is not known (before the first run), the estimate of OptiSample stands in, marked ``is_estimated``.
 Filter functions and literals are not in our job specs and so not here; the node identifier is the node itself.
@@ -25,7 +27,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.features.demand import demanded_rates
 
 Floats = npt.NDArray[np.float64]
-FeatureSet = Literal["all", "operator", "parallelism_and_resource", "table_one"]
+FeatureSet = Literal["all", "known_jobs", "operator", "parallelism_and_resource", "table_one"]
 
 NUMBERS = (
     "window_seconds",
@@ -36,6 +38,7 @@ NUMBERS = (
     "tuple_width_out",
     "selectivity",
     "event_rate",
+    "arrived_share",
     "demand",
     "parallelism",
     "grouping",
@@ -43,9 +46,10 @@ NUMBERS = (
 )
 FLAGS = ("is_estimated",)
 UNKNOWN = "unknown"
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 _PARALLELISM = frozenset({"partitioning", "parallelism", "grouping", "demand_per_instance"})
-_DERIVED = frozenset({"demand", "demand_per_instance"})
+_DERIVED = frozenset({"demand", "demand_per_instance", "arrived_share"})
+_IDENTITY = frozenset({"id"})
 # Selectivities and seconds are below 1: logarithms with a floor instead of log(1 + x), which would flatten them.
 _FLOOR = 1e-4
 
@@ -84,6 +88,7 @@ class PlanEncoder(Frozen):
             categories={
                 name: tuple(sorted({column.values[i] for i in np.unique(column.positions) if i >= 0}))
                 for name, column in columns.categories.items()
+                if name not in _IDENTITY or feature_set == "known_jobs"
             },
             centre=centre,
             spread=spread,
@@ -119,6 +124,8 @@ class PlanEncoder(Frozen):
         return () if self.feature_set == "operator" else HOST_NUMBERS
 
     def _used(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        if self.feature_set != "known_jobs":
+            names = tuple(name for name in names if name not in _IDENTITY)
         match self.feature_set:
             case "operator":
                 return tuple(name for name in names if name not in _PARALLELISM)
@@ -228,12 +235,19 @@ def _operator_numbers(
         "tuple_width_out": raw["tuple_width_out"],
         "selectivity": selectivity,
         "event_rate": np.where(raw["event_rate"] > 0, raw["event_rate"], np.nan),
+        "arrived_share": _share(raw["event_rate"], raw["nominal_rate"]),
         "demand": demand,
         "parallelism": raw["parallelism"],
         "grouping": raw["grouping"],
         "demand_per_instance": demand / raw["parallelism"],
     }
     return values, is_estimated
+
+
+def _share(arrived: Floats, asked: Floats) -> Floats:
+    """Of sources; NaN elsewhere."""
+    share: Floats = np.divide(arrived, asked, out=np.full_like(arrived, np.nan), where=(arrived > 0) & (asked > 0))
+    return share
 
 
 def _is(columns: PlanColumns, name: str, value: str) -> npt.NDArray[np.bool_]:

@@ -31,6 +31,9 @@ class CostTrainingSettings(Frozen):
         default="log",
         description="log: absolute error of the logarithm, smoothed near 0; q_error: the paper's mean q-error",
     )
+    q_error_weight: float = Field(
+        default=0.0, ge=0, description="log: weight of the mean q-error beside it, which cares for the worst plans"
+    )
     epochs: int = Field(default=40, ge=1, description="passes over the training plans")
     patience: int = Field(default=12, ge=1, description="epochs without a better validation score before stopping")
     batch_plans: int = Field(default=128, ge=1, description="plans per step (the paper: 32)")
@@ -185,7 +188,8 @@ def _error(
 ) -> torch.Tensor:
     """Mean over both targets. In logarithms the q-error of a prediction is exp |Δ|."""
     apart = torch.stack(predicted, dim=2) - truth
+    # Beyond e^6 the exponential would drown every other plan of the batch.
+    q_error = apart.abs().clamp(max=6.0).exp().mean()
     if settings.loss == "q_error":
-        # Beyond e^6 the exponential would drown every other plan of the batch.
-        return apart.abs().clamp(max=6.0).exp().mean()
-    return nn.functional.smooth_l1_loss(apart, torch.zeros_like(apart), beta=0.1)
+        return q_error
+    return nn.functional.smooth_l1_loss(apart, torch.zeros_like(apart), beta=0.1) + settings.q_error_weight * q_error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -90,7 +90,7 @@ def _run_of(row: dict[str, Any]) -> Run:
     return Run.model_validate({**row, "source_rates": dict(row["source_rates"])})
 
 
-def describe_run(run: Run, hosts: Cluster) -> dict[str, Any]:
+def describe_run(run: Run, hosts: Cluster, nominal_rates: Mapping[str, float] | None = None) -> dict[str, Any]:
     """A run with latency and throughput as one labelled plan; the job is its query."""
     job = Job(run.job, run.dataflow, max(operator.parallelism for operator in run.operators))
     plan = ParallelismPlan({operator.id: operator.parallelism for operator in run.operators})
@@ -103,6 +103,7 @@ def describe_run(run: Run, hosts: Cluster) -> dict[str, Any]:
         [plan[key] for key in job.dataflow.index],
         hosts,
         rates=run.source_rates,
+        nominal_rates=nominal_rates,
         selectivities=dict(zip(job.dataflow.index, ratios.tolist(), strict=True)),
     )
     return {

@@ -26,7 +26,7 @@ from streamtune.benchmark.zerotune.scores import HEADINGS, Predictor
 from streamtune.costmodel.assembly import assembled, members_of
 from streamtune.costmodel.columns import LABELLED_SCHEMA
 from streamtune.costmodel.datasets import plans_of
-from streamtune.costmodel.features import PlanEncoder
+from streamtune.costmodel.features import FeatureSet, PlanEncoder
 from streamtune.costmodel.model import CostModel, CostModelSettings
 from streamtune.costmodel.network import CostNetworkSettings
 from streamtune.costmodel.optisample import OptiSample
@@ -89,10 +89,19 @@ def _cleaned(file: Path, work: Path) -> pa.Table:
         if not (values["latency_ms"] and values["latency_ms"] > 0 and (values["throughput_per_s"] or 0) > 0):
             continue
         run, record = Run.model_validate(values), raw[values["run_id"]]
-        row = describe_run(run, _cluster(record["cluster"], max(o.parallelism for o in run.operators)))
+        cluster = _cluster(record["cluster"], max(o.parallelism for o in run.operators))
+        row = describe_run(run, cluster, _nominal_rates(run, record))
         rows.append({**row, "query": run.run_id, "structure": str(record["application"])})
     spark.stop()
     return pa.Table.from_pylist(sorted(rows, key=lambda row: str(row["query"])), schema=LABELLED_SCHEMA)
+
+
+def _nominal_rates(run: Run, record: Mapping[str, Any]) -> dict[str, float] | None:
+    """What the generator was asked for, shared among the sources as what arrived is."""
+    asked = record.get("event_rate")
+    if not isinstance(asked, int | float) or not 0 < asked < float("inf"):
+        return None
+    return {source: asked / len(run.source_rates) for source in run.source_rates}
 
 
 def _raw_records(file: Path) -> dict[str, Mapping[str, Any]]:
@@ -120,12 +129,14 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
     left_out = [np.flatnonzero(applications == name) for name in sorted(set(runs.applications))]
     figures: dict[str, Any] = {}
     rows = []
-    # Leaving out applications takes many trainings and gains nothing from an ensemble: one network each.
-    for split_name, parts, members in (
-        ("random folds", folds, arena.scale.members),
-        ("application left out", left_out, 1),
-    ):
-        errors = _cross_validated(arena, runs.table, parts, members)
+    # Random folds are about jobs that ran before, so operators are known by name. Leaving out applications is about
+    # jobs that never ran; it takes many trainings and gains nothing from an ensemble: one network each.
+    splits: tuple[tuple[str, list[Indices], FeatureSet, int], ...] = (
+        ("random folds", folds, "known_jobs", arena.scale.members),
+        ("application left out", left_out, "all", 1),
+    )
+    for split_name, parts, feature_set, members in splits:
+        errors = _cross_validated(arena, runs.table, parts, feature_set, members)
         for method, both in errors.items():
             figures[f"{split_name}: {method}"] = both
             rows.append(
@@ -157,7 +168,7 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
 
 
 def _cross_validated(
-    arena: ZeroTuneArena, table: pa.Table, parts: list[Indices], members: int
+    arena: ZeroTuneArena, table: pa.Table, parts: list[Indices], feature_set: FeatureSet, members: int
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Every part is predicted by models that never saw it."""
     truth = plans_of(table).labels
@@ -168,9 +179,9 @@ def _cross_validated(
         rest = np.setdiff1d(np.arange(table.num_rows), held_out)
         learning, tested = table.take(pa.array(rest)), table.take(pa.array(held_out))
         plans, columns = plans_of(learning), plans_of(tested).columns
-        encoder = PlanEncoder.fit(plans.columns)
+        encoder = PlanEncoder.fit(plans.columns, feature_set)
         models: dict[str, Predictor] = {
-            "ZeroTune": _network(arena, learning, members),
+            "ZeroTune": _network(arena, learning, feature_set, members),
             "gradient boosting": FlatModel.train("gradient boosting", plans, encoder, arena.scale.seed),
         }
         for name, model in models.items():
@@ -188,7 +199,7 @@ def _cross_validated(
     }
 
 
-def _network(arena: ZeroTuneArena, learning: pa.Table, members: int) -> CostModel:
+def _network(arena: ZeroTuneArena, learning: pa.Table, feature_set: FeatureSet, members: int) -> CostModel:
     """Real throughput at the sink is no share of what the sources offer, so the paper's readout is used."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -202,7 +213,7 @@ def _network(arena: ZeroTuneArena, learning: pa.Table, members: int) -> CostMode
         hidden_selectivity=0.0,
         seed=scale.seed,
     )
-    settings = CostModelSettings(training=training, members=members).model_dump_json()
+    settings = CostModelSettings(training=training, members=members, feature_set=feature_set).model_dump_json()
     file = arena.work / "tables" / "real.parquet"
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(learning, file)
