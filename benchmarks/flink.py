@@ -143,7 +143,7 @@ def run(chosen: argparse.Namespace, measured: Measured) -> None:
         key = f"polling/{VERTICES}x{subtasks}"
         if key not in measured.pieces:
             with (
-                small_cluster(1, slots=subtasks, **_memory_for(subtasks)) as cluster,
+                small_cluster(1, slots=subtasks, **_room_for(subtasks)) as cluster,
                 tempfile.TemporaryDirectory() as folder,
             ):
                 work((key, partial(_polling, subtasks=subtasks)), cluster.url, Path(folder))
@@ -153,9 +153,9 @@ def _polling(url: str, folder: Path, subtasks: int) -> Any:
     return measure_polling(url, folder, VERTICES, subtasks).model_dump()
 
 
-def _memory_for(subtasks: int) -> dict[str, int]:
-    """A thread per subtask and all-to-all buffers between vertices: both grow with the width."""
-    return {"task_heap_mb": max(1536, 40 * subtasks), "network_mb": max(2048, 40 * subtasks)}
+def _room_for(subtasks: int) -> dict[str, int]:
+    """Thousands of threads on two cores: they need memory, and minutes until all have started."""
+    return {"task_heap_mb": max(1536, 40 * subtasks), "network_mb": max(2048, 30 * subtasks), "rpc_timeout_s": 300}
 
 
 def show(measured: Measured, results: Path, work: Path) -> None:

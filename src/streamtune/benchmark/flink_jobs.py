@@ -65,7 +65,12 @@ def bounded(plan: ParallelismPlan) -> ParallelismPlan:
 
 @contextmanager
 def small_cluster(
-    lanes: int, *, task_heap_mb: int = 512, network_mb: int = 256, slots: int | None = None
+    lanes: int,
+    *,
+    task_heap_mb: int = 512,
+    network_mb: int = 256,
+    slots: int | None = None,
+    rpc_timeout_s: int = 10,
 ) -> Iterator[LocalCluster]:
     """A temporary cluster with room for ``lanes`` jobs; gone with the block."""
     settings = ClusterSettings(
@@ -73,6 +78,7 @@ def small_cluster(
         slots=slots or lanes * LIMIT,
         task_heap_mb=task_heap_mb,
         network_mb=network_mb,
+        rpc_timeout_s=rpc_timeout_s,
         start_timeout_s=_PATIENCE_S,
     )
     with LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster:

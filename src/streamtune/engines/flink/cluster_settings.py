@@ -62,6 +62,9 @@ class ClusterSettings(Frozen):
     task_heap_mb: int = Field(default=512, ge=64, description="heap of each TaskManager for the jobs' own objects")
     network_mb: int = Field(default=128, ge=16, description="network buffers of each TaskManager")
     managed_mb_per_slot: int = Field(default=3, ge=0, description="memory for SQL operators; taken when they need it")
+    rpc_timeout_s: int = Field(
+        default=10, ge=1, description="how long processes wait for each other; thousands of subtasks take minutes"
+    )
     start_timeout_s: float = Field(default=90.0, gt=0, description="how long the start may take")
 
     def write(self, folder: Path, rpc_port: int) -> None:
@@ -97,7 +100,9 @@ class ClusterSettings(Frozen):
             "web.refresh-interval": 1000,
             "metrics.fetcher.update-interval": 1000,
             "heartbeat.interval": 3000,
-            "heartbeat.timeout": 20000,
+            "heartbeat.timeout": 1000 * max(20, self.rpc_timeout_s),
+            "pekko.ask.timeout": f"{self.rpc_timeout_s}s",
+            "akka.ask.timeout": f"{self.rpc_timeout_s}s",
             **_ADAPTIVE,
             **_SMALL_BUFFERS,
         }
