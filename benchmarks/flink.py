@@ -34,7 +34,7 @@ from rich.console import Console
 from streamtune.audit import AuditTrail
 from streamtune.benchmark.flink_findings import flink_findings, stories_of
 from streamtune.benchmark.flink_instruments import measure_downtime, measure_fidelity, measure_polling
-from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_workload
+from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_workload, wide_cluster
 from streamtune.benchmark.flink_tuning import tune_on_flink
 from streamtune.benchmark.paper.contest import WORKLOADS
 from streamtune.benchmark.paper.report import write_findings
@@ -143,7 +143,7 @@ def run(chosen: argparse.Namespace, measured: Measured) -> None:
         key = f"polling/{VERTICES}x{subtasks}"
         if key not in measured.pieces:
             with (
-                small_cluster(1, slots=subtasks, **_room_for(subtasks)) as cluster,
+                wide_cluster(subtasks) as cluster,
                 tempfile.TemporaryDirectory() as folder,
             ):
                 work((key, partial(_polling, subtasks=subtasks)), cluster.url, Path(folder))
@@ -151,11 +151,6 @@ def run(chosen: argparse.Namespace, measured: Measured) -> None:
 
 def _polling(url: str, folder: Path, subtasks: int) -> Any:
     return measure_polling(url, folder, VERTICES, subtasks).model_dump()
-
-
-def _room_for(subtasks: int) -> dict[str, int]:
-    """Thousands of threads on two cores: they need memory, and minutes until all have started."""
-    return {"task_heap_mb": max(1536, 40 * subtasks), "network_mb": max(2048, 30 * subtasks), "rpc_timeout_s": 300}
 
 
 def show(measured: Measured, results: Path, work: Path) -> None:

@@ -64,22 +64,33 @@ def bounded(plan: ParallelismPlan) -> ParallelismPlan:
 
 
 @contextmanager
-def small_cluster(
-    lanes: int,
-    *,
-    task_heap_mb: int = 512,
-    network_mb: int = 256,
-    slots: int | None = None,
-    rpc_timeout_s: int = 10,
-) -> Iterator[LocalCluster]:
+def small_cluster(lanes: int) -> Iterator[LocalCluster]:
     """A temporary cluster with room for ``lanes`` jobs; gone with the block."""
     settings = ClusterSettings(
+        port=free_port(), slots=lanes * LIMIT, task_heap_mb=512, network_mb=256, start_timeout_s=_PATIENCE_S
+    )
+    with LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster:
+        yield cluster
+
+
+@contextmanager
+def wide_cluster(slots: int) -> Iterator[LocalCluster]:
+    """A temporary cluster for one job with thousands of subtasks, on two cores: whatever only costs time is off.
+
+    Every subtask has a thread that flushes its output ten times a second and one that adapts its buffers five times a
+    second, and all are started within what one process waits for another.
+    """
+    settings = ClusterSettings(
         port=free_port(),
-        slots=slots or lanes * LIMIT,
-        task_heap_mb=task_heap_mb,
-        network_mb=network_mb,
-        rpc_timeout_s=rpc_timeout_s,
+        slots=slots,
+        task_heap_mb=max(1536, 40 * slots),
+        network_mb=max(2048, 30 * slots),
+        rpc_timeout_s=300,
         start_timeout_s=_PATIENCE_S,
+        options={
+            "taskmanager.network.memory.buffer-debloat.enabled": False,
+            "execution.buffer-timeout.interval": "30 s",
+        },
     )
     with LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster:
         yield cluster

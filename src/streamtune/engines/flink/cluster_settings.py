@@ -65,6 +65,9 @@ class ClusterSettings(Frozen):
     rpc_timeout_s: int = Field(
         default=10, ge=1, description="how long processes wait for each other; thousands of subtasks take minutes"
     )
+    options: dict[str, str | int | bool] = Field(
+        default_factory=dict, description="further options of Flink; they win over ours"
+    )
     start_timeout_s: float = Field(default=90.0, gt=0, description="how long the start may take")
 
     def write(self, folder: Path, rpc_port: int) -> None:
@@ -105,6 +108,7 @@ class ClusterSettings(Frozen):
             "akka.ask.timeout": f"{self.rpc_timeout_s}s",
             **_ADAPTIVE,
             **_SMALL_BUFFERS,
+            **self.options,
         }
 
     def task_manager_options(self) -> list[str]:
