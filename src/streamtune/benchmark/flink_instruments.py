@@ -11,11 +11,16 @@ from streamtune.clock import SystemClock
 from streamtune.dataflow import Observation, ParallelismPlan
 from streamtune.dataflow.operator import Frozen
 from streamtune.dataflow.spec import JobSpec, parse_spec
-from streamtune.engines.base import Deployment, MeasurementWindow
+from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
 from streamtune.engines.flink import FlinkEngine
+from streamtune.engines.flink.metrics import Snapshot
+from streamtune.engines.flink.plan import ImportedJob
 from streamtune.engines.flink.polling import Poller
 from streamtune.engines.simulator import SimulatorSettings, find_oracle, simulate_once
 from streamtune.errors import EngineError
+
+# Two cores need minutes to start thousands of subtasks.
+_STARTING_S = 600.0
 
 
 class Downtime(Frozen):
@@ -120,16 +125,14 @@ def _seen(engine: FlinkEngine, deployment: Deployment) -> float:
 def measure_polling(url: str, folder: Path, vertices: int, parallelism: int) -> PollingCost:
     """REST calls, wall and CPU time of our process for one snapshot of a long job of many subtasks."""
     spec = _long_chain(vertices, parallelism)
-    # Two cores need minutes to start thousands of subtasks.
-    with engine_on(url, folder, spec, patience_s=600.0, checkpoint_s=60.0) as engine:
+    with engine_on(url, folder, spec, patience_s=_STARTING_S, checkpoint_s=60.0) as engine:
         deployment = engine.deploy(spec.job, ParallelismPlan(dict.fromkeys(spec.job.dataflow.index, parallelism)))
         try:
-            observed(engine, deployment, MeasurementWindow(5.0, 5.0))
             poller = Poller(engine.client, SystemClock())
-            imported = engine.imported(deployment)
-            poller.snapshot(engine.job_id(deployment), imported)  # asks once which sources have a lag
+            imported, job_id = engine.imported(deployment), engine.job_id(deployment)
+            _wait_for_all_metrics(poller, job_id, imported)  # and asks once which sources have a lag
             calls, wall_s, cpu_s = engine.client.calls, time.monotonic(), time.process_time()
-            poller.snapshot(engine.job_id(deployment), imported)
+            poller.snapshot(job_id, imported)
             return PollingCost(
                 vertices=vertices,
                 subtasks=parallelism,
@@ -139,6 +142,17 @@ def measure_polling(url: str, folder: Path, vertices: int, parallelism: int) -> 
             )
         finally:
             engine.stop(deployment)
+
+
+def _wait_for_all_metrics(poller: Poller, job_id: str, imported: ImportedJob) -> None:
+    """Until a snapshot is whole: the first answers of a JobManager lack what it has not fetched yet."""
+    deadline_s = time.monotonic() + _STARTING_S
+    seen: Snapshot | NotReady = poller.snapshot(job_id, imported)
+    while isinstance(seen, NotReady):
+        if time.monotonic() > deadline_s:
+            raise EngineError(f"no whole snapshot within {_STARTING_S:.0f} s: {seen.reason}")
+        time.sleep(2.0)
+        seen = poller.snapshot(job_id, imported)
 
 
 def _long_chain(vertices: int, parallelism: int) -> JobSpec:
