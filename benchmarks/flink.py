@@ -162,9 +162,10 @@ def show(measured: Measured, results: Path, work: Path) -> None:
     page, steps = work / "flink.html", work / "flink-stories.html"
     work.mkdir(parents=True, exist_ok=True)
     write_findings(page, findings, title="On a real Flink", command="make bench-flink", where="Flink on this machine")
+    console.print(f"figures: {results}, report: {page}", highlight=False, soft_wrap=True)
     if stories:
         write_report(steps, stories, title="Tuning on a real Flink", command="make bench-flink")
-    console.print(f"figures: {results}, report: {page}, every step: {steps}", highlight=False)
+        console.print(f"every step: {steps}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ def polling_finding(measured: dict[str, Any]) -> Iterator[Finding]:
             f"{row['wall_s']:.2f}",
             f"{row['cpu_s']:.3f}",
         )
-        for row in measured.values()
+        for row in sorted(measured.values(), key=lambda row: row["subtasks"])
     )
     if rows:
         headings = ("vertices × subtasks", "REST calls", "wall s", "CPU s of StreamTune")
