@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import parse_qs
 
 from streamtune.clock import ManualClock
 
@@ -46,6 +47,7 @@ class FakeFlink:
         self.overrides_work = True
         self.savepoint_failure: str | None = None
         self.metrics_move = True
+        self.latency_ms: dict[str, list[float]] = {}  # medians by vertex, one per subtask; none: no latency markers
         self.submitted: list[dict[str, Any]] = []
         self.requests: list[str] = []
         # Called first for every request; whatever it returns is the answer. ``bytes`` are sent as they are.
@@ -83,7 +85,9 @@ class FakeFlink:
         given = self.intercept(method, path)
         if given is not None:
             return given
-        path = path.split("?")[0]
+        path, _, query = path.partition("?")
+        if path == f"/jobs/{self.job_id}/metrics":
+            return 200, self._job_metrics(query)
         if path == "/overview":
             free = self.slots - max(self.degrees.values())
             return 200, {
@@ -139,6 +143,18 @@ class FakeFlink:
             VERTICES[key]: {"parallelism": {"lowerBound": low, "upperBound": high}}
             for key, (low, high) in self.bounds.items()
         }
+
+    def _job_metrics(self, query: str) -> list[dict[str, str]]:
+        """Names alone, or the values of those asked for, as text."""
+        values = {"uptime": "1000", "lastCheckpointExternalPath": "n/a"}
+        for key, medians in self.latency_ms.items():
+            name = f"latency.source_id.{VERTICES['bids']}.operator_id.{VERTICES[key]}.operator_subtask_index"
+            for number, median in enumerate(medians):
+                values |= {f"{name}.{number}.latency_median": str(median), f"{name}.{number}.latency_p99": "9999"}
+        wanted = parse_qs(query).get("get")
+        if wanted is None:
+            return [{"id": name} for name in values]
+        return [{"id": name, "value": values[name]} for name in wanted[0].split(",") if name in values]
 
     def _savepoint(self) -> Answer:
         if self.savepoint_failure is not None:

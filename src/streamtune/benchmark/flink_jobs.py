@@ -90,6 +90,7 @@ def wide_cluster(slots: int) -> Iterator[LocalCluster]:
         options={
             "taskmanager.network.memory.buffer-debloat.enabled": False,
             "execution.buffer-timeout.interval": "30 s",
+            "metrics.latency.interval": 0,
         },
     )
     with LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -101,17 +102,24 @@ class FlinkClient:
     def vertex_metrics(self, job_id: str, vertex_id: str, names: Sequence[str], aggregates: str) -> dict[str, Metric]:
         """Metrics of a vertex over its subtasks; ``aggregates`` is a list such as ``max,sum``."""
         query = {"get": ",".join(names), "agg": aggregates}
-        payload = self._read(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", query)
-        if not isinstance(payload, list):
-            raise FlinkGarbledError(f"metrics of vertex {vertex_id}: expected a list, but got {_shown(payload)}")
-        metrics = (parse(Metric, entry, f"metrics of vertex {vertex_id}") for entry in payload)
+        entries = self._entries(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", query)
+        metrics = (parse(Metric, entry, f"metrics of vertex {vertex_id}") for entry in entries)
         return {metric.id: metric for metric in metrics}
 
     def metric_names(self, job_id: str, vertex_id: str) -> tuple[str, ...]:
-        payload = self._read(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics")
-        if not isinstance(payload, list):
-            raise FlinkGarbledError(f"metrics of vertex {vertex_id}: expected a list, but got {_shown(payload)}")
-        return tuple(str(entry["id"]) for entry in payload if isinstance(entry, dict) and "id" in entry)
+        entries = self._entries(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", None)
+        return tuple(str(entry["id"]) for entry in entries if "id" in entry)
+
+    def job_metric_names(self, job_id: str) -> tuple[str, ...]:
+        return tuple(str(entry["id"]) for entry in self._entries(f"/jobs/{job_id}/metrics", None) if "id" in entry)
+
+    def job_metrics(self, job_id: str, names: Sequence[str]) -> dict[str, float]:
+        """Metrics of the job itself; what has no number is left out."""
+        found = {}
+        for entry in self._entries(f"/jobs/{job_id}/metrics", {"get": ",".join(names)}):
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                found[str(entry["id"])] = float(entry["value"])
+        return found
 
     def user_parameters(self, job_id: str) -> dict[str, str]:
         """What the job's program has published as its global parameters."""
@@ -119,10 +127,8 @@ class FlinkClient:
         return dict(config.execution_config.user_config)
 
     def cluster_options(self) -> dict[str, str]:
-        payload = self._read("/jobmanager/config")
-        if not isinstance(payload, list):
-            raise FlinkGarbledError(f"the cluster's configuration: expected a list, but got {_shown(payload)}")
-        return {str(entry.get("key")): str(entry.get("value")) for entry in payload if isinstance(entry, dict)}
+        entries = self._entries("/jobmanager/config", None)
+        return {str(entry.get("key")): str(entry.get("value")) for entry in entries}
 
     def failure(self, job_id: str) -> str | None:
         """The first line of what made the job fail, if anything did."""
@@ -196,6 +202,13 @@ class FlinkClient:
 
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         return self._send("GET", path, query=query, twice_is_once=True)
+
+    def _entries(self, path: str, query: Mapping[str, str] | None) -> list[dict[str, Any]]:
+        """An answer that is a list of mappings."""
+        payload = self._read(path, query)
+        if not isinstance(payload, list):
+            raise FlinkGarbledError(f"GET {path}: expected a list, but got {_shown(payload)}")
+        return [entry for entry in payload if isinstance(entry, dict)]
 
     def _text_field(self, method: str, path: str, field: str, **options: Any) -> str:
         payload = self._send(method, path, **options)

@@ -102,6 +102,9 @@ class ClusterSettings(Frozen):
             "restart-strategy.fixed-delay.delay": "1s",
             "web.refresh-interval": 1000,
             "metrics.fetcher.update-interval": 1000,
+            # Latency markers: a few each second, and only the newest count, so that a change of plan or rate shows.
+            "metrics.latency.interval": 250,
+            "metrics.latency.history-size": 16,
             "heartbeat.interval": 3000,
             "heartbeat.timeout": 1000 * max(20, self.rpc_timeout_s),
             "pekko.ask.timeout": f"{self.rpc_timeout_s}s",

@@ -105,7 +105,8 @@ class Collector:
         offered: dict[str, float | None] = {}
         if watched.rates_file is not None:
             offered.update(read_rates(watched.rates_file) or {})
-        observation = observation_between(watched.first, seen, watched.imported.job, offered)
+        latency_ms = self._poller.latency_ms(job_id, watched.imported, seen)
+        observation = observation_between(watched.first, seen, watched.imported.job, offered, latency_ms)
         watched.first = seen if seen.age_s >= self._settings.settle_s else None
         if isinstance(observation, NotReady):
             self._tell(f"job {job_id}: {observation.reason}; its window begins anew")

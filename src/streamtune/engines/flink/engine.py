@@ -172,11 +172,12 @@ class FlinkEngine(Engine):
             last = self._later_snapshot(attached, first, window.length_s)
             if isinstance(last, NotReady):
                 return last
+            latency_ms = self._poller.latency_ms(attached.job_id, attached.imported, last)
         except FlinkUnreachableError as error:
             return NotReady(str(error))
         except FlinkNotFoundError as error:  # gone within the window, or between two lives: the next look will tell
             return NotReady(str(error), retry_after_s=1.0)
-        return observation_between(first, last, deployment.job, self._offered(attached))
+        return observation_between(first, last, deployment.job, self._offered(attached), latency_ms)
 
     def _running_details(self, attached: _Attached) -> JobDetails | NotReady:
         """The job's details, ``NotReady`` while it starts or restarts, an error once it has ended."""

@@ -97,7 +97,11 @@ def _is_reported(metrics: IoMetrics) -> bool:
 
 
 def observation_between(
-    first: Snapshot, last: Snapshot, job: Job, offered: Mapping[str, float | None]
+    first: Snapshot,
+    last: Snapshot,
+    job: Job,
+    offered: Mapping[str, float | None],
+    latency_ms: float | None = None,
 ) -> Observation | NotReady:
     """What happened between two snapshots of one deployment.
 
@@ -126,6 +130,7 @@ def observation_between(
         window_s=sum(lengths_s) / len(lengths_s),
         source_rates=rates,
         operators=operators,
+        latency_ms=latency_ms,
         throughput_per_s=sum(operators[source.id].records_out_per_s for source in job.dataflow.sources),
     )
 

@@ -7,6 +7,7 @@ import math
 from streamtune.clock import Clock
 from streamtune.engines.base import NotReady
 from streamtune.engines.flink.client import FlinkClient
+from streamtune.engines.flink.latency import LatencyReader
 from streamtune.engines.flink.metrics import Snapshot, counters_of
 from streamtune.engines.flink.plan import ImportedJob
 from streamtune.engines.flink.responses import RUNNING, JobDetails
@@ -35,6 +36,7 @@ class Poller:
         self._client = client
         self._clock = clock
         self._lag_metrics: dict[str, dict[str, str]] = {}
+        self._latencies = LatencyReader(client)
 
     def totals(self, job_id: str) -> dict[str, tuple[float, ...]]:
         """Sums over the subtasks, in one call: enough to see whether new values have arrived."""
@@ -59,6 +61,11 @@ class Poller:
         started_ms = max((one.incarnation[1] for many in operators.values() for one in many), default=youngest_ms)
         age_s = max(0.0, (details.now_ms - max(started_ms, youngest_ms)) / 1000)
         return Snapshot(taken_at, operators, age_s, self._lags(job_id, imported))
+
+    def latency_ms(self, job_id: str, imported: ImportedJob, seen: Snapshot) -> float | None:
+        """The job's latency by its latency markers; None where it has none."""
+        degrees = {imported.vertex_of[key]: degree for key, degree in seen.degrees.items()}
+        return self._latencies.read_ms(job_id, degrees)
 
     def _lags(self, job_id: str, imported: ImportedJob) -> dict[str, float]:
         names = self._lag_metrics.get(job_id)
