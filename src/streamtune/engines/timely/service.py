@@ -73,6 +73,8 @@ class ServiceClock:
             time.sleep(pause_s)
         now_s = time.perf_counter()
         credit_s = _LARGEST_CREDIT_S if more_waits else _LARGEST_IDLE_CREDIT_S
-        self.owed_s = max(self.owed_s - (now_s - began_s), -credit_s)
-        self.busy_s += now_s - began_s
+        left_s = self.owed_s - (now_s - began_s)
+        self.owed_s = max(left_s, -credit_s)
+        # What is forgotten was the sleep's, not the operator's: it served nobody.
+        self.busy_s += now_s - began_s - (self.owed_s - left_s)
         self._ended_s = now_s if more_waits else None
