@@ -86,8 +86,6 @@ class FakeFlink:
         if given is not None:
             return given
         path, _, query = path.partition("?")
-        if path == f"/jobs/{self.job_id}/metrics":
-            return 200, self._job_metrics(query)
         if path == "/overview":
             free = self.slots - max(self.degrees.values())
             return 200, {
@@ -105,9 +103,9 @@ class FakeFlink:
         match = re.fullmatch(rf"/jobs/{self.job_id}(/.*)?", path)
         if match is None:
             return 404, {"errors": ["org.apache.flink.runtime.messages.FlinkJobNotFoundException: Could not find job"]}
-        return self._job(method, match[1] or "", body)
+        return self._job(method, match[1] or "", body, query)
 
-    def _job(self, method: str, rest: str, body: Any) -> Answer:
+    def _job(self, method: str, rest: str, body: Any, query: str) -> Answer:
         if method == "PATCH":
             self.state = "CANCELED"
             return 202, {}
@@ -125,7 +123,7 @@ class FakeFlink:
             return 202, {"request-id": "t1"}
         if rest == "/savepoints/t1":
             return self._savepoint()
-        return self._vertex(rest)
+        return self._vertex(rest, query)
 
     def _requirements(self, method: str, body: Any) -> Answer:
         if self.scheduler != "adaptive":
@@ -144,17 +142,16 @@ class FakeFlink:
             for key, (low, high) in self.bounds.items()
         }
 
-    def _job_metrics(self, query: str) -> list[dict[str, str]]:
-        """Names alone, or the values of those asked for, as text."""
-        values = {"uptime": "1000", "lastCheckpointExternalPath": "n/a"}
-        for key, medians in self.latency_ms.items():
-            name = f"latency.source_id.{VERTICES['bids']}.operator_id.{VERTICES[key]}.operator_subtask_index"
-            for number, median in enumerate(medians):
-                values |= {f"{name}.{number}.latency_median": str(median), f"{name}.{number}.latency_p99": "9999"}
+    def _vertex_metrics(self, key: str, query: str) -> list[dict[str, Any]]:
+        """Names alone, or averages of those asked for."""
+        values = {"numRecordsIn": 1.0, "mailboxLatencyMs_median": 2.0}
+        name = f"latency.source_id.{VERTICES['bids']}.operator_id.{VERTICES[key]}.operator_subtask_index"
+        for number, median in enumerate(self.latency_ms.get(key, [])):
+            values |= {f"{name}.{number}.latency_median": median, f"{name}.{number}.latency_p99": 9999.0}
         wanted = parse_qs(query).get("get")
         if wanted is None:
             return [{"id": name} for name in values]
-        return [{"id": name, "value": values[name]} for name in wanted[0].split(",") if name in values]
+        return [{"id": name, "avg": values[name]} for name in wanted[0].split(",") if name in values]
 
     def _savepoint(self) -> Answer:
         if self.savepoint_failure is not None:
@@ -228,12 +225,12 @@ class FakeFlink:
             "plan": {"nodes": nodes},
         }
 
-    def _vertex(self, rest: str) -> Answer:
+    def _vertex(self, rest: str, query: str) -> Answer:
         key = next((key for key, vertex in VERTICES.items() if f"/vertices/{vertex}" in rest), None)
         if key is None:
             return 404, {"errors": ["not found"]}
         if rest.endswith("/subtasks/metrics"):
-            return 200, []
+            return 200, self._vertex_metrics(key, query)
         started_ms = round((START.timestamp() + self.started_s) * 1000)
         subtasks = [
             {

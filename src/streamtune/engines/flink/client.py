@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -109,17 +108,6 @@ class FlinkClient:
     def metric_names(self, job_id: str, vertex_id: str) -> tuple[str, ...]:
         entries = self._entries(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", None)
         return tuple(str(entry["id"]) for entry in entries if "id" in entry)
-
-    def job_metric_names(self, job_id: str) -> tuple[str, ...]:
-        return tuple(str(entry["id"]) for entry in self._entries(f"/jobs/{job_id}/metrics", None) if "id" in entry)
-
-    def job_metrics(self, job_id: str, names: Sequence[str]) -> dict[str, float]:
-        """Metrics of the job itself; what has no number is left out."""
-        found = {}
-        for entry in self._entries(f"/jobs/{job_id}/metrics", {"get": ",".join(names)}):
-            with contextlib.suppress(KeyError, TypeError, ValueError):
-                found[str(entry["id"])] = float(entry["value"])
-        return found
 
     def user_parameters(self, job_id: str) -> dict[str, str]:
         """What the job's program has published as its global parameters."""

@@ -1,8 +1,8 @@
 """End-to-end latency by Flink's latency markers, where the job has them (``metrics.latency.interval``).
 
 Markers travel from every source through all queues, but not into windows; each operator keeps the latencies of the
-last markers it saw. They are metrics of the job, one histogram per source, operator and subtask, and they add up along
-the way, so the latency at the last operator is that of the job.
+last markers it saw: one histogram per source, operator and subtask, among the metrics of its vertex. They add up along
+the way, so what the last operators say is the latency of the job.
 """
 
 from __future__ import annotations
@@ -30,56 +30,50 @@ class LatencyReader:
         self._client = client
         self._without_markers: set[str] = set()
 
-    def read_ms(self, job_id: str, degrees: Mapping[str, int]) -> float | None:
-        """Median latency at the operator that is furthest behind, or None; ``degrees`` is by vertex id.
+    def read_ms(self, job_id: str, last: Mapping[str, int]) -> float | None:
+        """Median latency at the slowest of the last vertices, or None; ``last`` is their parallelism by vertex id.
 
         It comes after a window that was measured well, so nothing that goes wrong here may spoil that.
         """
         if job_id in self._without_markers:
             return None
         try:
-            return self._read_ms(job_id, degrees)
+            found = [self._at_vertex(job_id, vertex_id, degree) for vertex_id, degree in last.items()]
         except EngineError:
             return None
-
-    def _read_ms(self, job_id: str, degrees: Mapping[str, int]) -> float | None:
-        wanted = medians_of(self._client.job_metric_names(job_id), degrees)
-        if not wanted:
+        if not any(found):
             self._without_markers.add(job_id)
-            return None
-        names = list(wanted)
-        found: dict[str, float] = {}
+        return max((ms for medians in found if (ms := slowest_ms(medians)) is not None), default=None)
+
+    def _at_vertex(self, job_id: str, vertex_id: str, degree: int) -> dict[str, list[float]]:
+        """The medians of every operator of a vertex."""
+        operator_of = medians_of(self._client.metric_names(job_id, vertex_id), degree)
+        names = list(operator_of)
+        medians: dict[str, list[float]] = defaultdict(list)
         for first in range(0, len(names), _NAMES_PER_CALL):
-            found |= self._client.job_metrics(job_id, names[first : first + _NAMES_PER_CALL])
-        return slowest_ms(wanted, found)
+            some = names[first : first + _NAMES_PER_CALL]
+            for name, metric in self._client.vertex_metrics(job_id, vertex_id, some, "avg").items():
+                medians[operator_of[name]].append(metric.average)
+        return medians
 
 
-def medians_of(names: Iterable[str], degrees: Mapping[str, int]) -> dict[str, str]:
-    """The operator of every median; subtasks that a job no longer has are still listed and left out.
+def medians_of(names: Iterable[str], degree: int) -> dict[str, str]:
+    """The operator of every median, without subtasks that the job no longer has.
 
     >>> name = "latency.source_id.a.operator_id.b.operator_subtask_index.{}.latency_{}"
-    >>> names = [name.format(0, "median"), name.format(0, "p99"), name.format(3, "median"), "uptime"]
-    >>> list(medians_of(names, {"b": 2}).values())
+    >>> names = [name.format(0, "median"), name.format(0, "p99"), name.format(3, "median"), "numRecordsIn"]
+    >>> list(medians_of(names, degree=2).values())
     ['b']
     """
-    widest = max(degrees.values(), default=0)
     found = {name: match for name in names if (match := _MEDIAN.fullmatch(name)) is not None}
-    # Inside a chain an operator has an id of its own, and no vertex says how many subtasks it has.
-    return {
-        name: match["operator"]
-        for name, match in found.items()
-        if int(match["subtask"]) < degrees.get(match["operator"], widest)
-    }
+    return {name: match["operator"] for name, match in found.items() if int(match["subtask"]) < degree}
 
 
-def slowest_ms(operator_of: Mapping[str, str], medians: Mapping[str, float]) -> float | None:
-    """The largest mean over an operator's subtasks.
+def slowest_ms(medians: Mapping[str, list[float]]) -> float | None:
+    """The largest mean over an operator's subtasks: of a chain, its end.
 
-    >>> slowest_ms({"a0": "a", "b0": "b", "b1": "b"}, {"a0": 5.0, "b0": 9.0, "b1": 11.0})
+    >>> slowest_ms({"a": [5.0], "b": [9.0, 11.0]})
     10.0
     """
-    seen: dict[str, list[float]] = defaultdict(list)
-    for name, operator in operator_of.items():
-        if math.isfinite(medians.get(name, math.nan)):
-            seen[operator].append(medians[name])
-    return max((sum(values) / len(values) for values in seen.values()), default=None)
+    known = [[value for value in values if math.isfinite(value)] for values in medians.values()]
+    return max((sum(values) / len(values) for values in known if values), default=None)

@@ -64,8 +64,9 @@ class Poller:
 
     def latency_ms(self, job_id: str, imported: ImportedJob, seen: Snapshot) -> float | None:
         """The job's latency by its latency markers; None where it has none."""
-        degrees = {imported.vertex_of[key]: degree for key, degree in seen.degrees.items()}
-        return self._latencies.read_ms(job_id, degrees)
+        flow = imported.job.dataflow
+        last = {imported.vertex_of[key]: seen.degrees[key] for key in flow.index if not flow.successors(key)}
+        return self._latencies.read_ms(job_id, last)
 
     def _lags(self, job_id: str, imported: ImportedJob) -> dict[str, float]:
         names = self._lag_metrics.get(job_id)
