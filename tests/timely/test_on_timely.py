@@ -80,7 +80,7 @@ def test_the_rule_flags_short_plans_and_the_trend_shows_what_it_misses() -> None
     strict = TimelySettings(labels=LabelSettings(backlog_growth_share=0.03))
     with TimelyEngine.of(spec) as engine, TimelyEngine.of(spec, settings=strict) as watchful:
         seen = observe(engine, engine.deploy(spec.job, plan_of(1)))
-        assert seen.bottlenecks == ("work",)
+        assert "work" in seen.bottlenecks  # a starved machine may hold back others as well
         assert seen.has_backpressure
         assert seen.backpressured() == ()
 
@@ -92,7 +92,7 @@ def test_the_rule_flags_short_plans_and_the_trend_shows_what_it_misses() -> None
         assert growth == pytest.approx(100, abs=40)
         assert behind.latency_growth_ms_per_s is not None
         assert behind.latency_growth_ms_per_s > 30  # a tenth of every second is added to the queue
-        assert observe(watchful, deployment, window).bottlenecks == ("work",)
+        assert "work" in observe(watchful, deployment, window).bottlenecks
 
         enough = observe(watchful, watchful.rescale(deployment, plan_of(3)), window)
         assert enough.bottlenecks == ()
