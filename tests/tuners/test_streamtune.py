@@ -139,6 +139,18 @@ def test_even_odds_are_enough_where_the_rule_forgives_fifteen_per_cent() -> None
     assert found["timely"].safe[found["timely"].degree - 1] >= 0.5 > found["timely"].safe[found["timely"].degree - 2]
 
 
+def test_a_bottleneck_that_the_engine_names_binds_although_the_rule_passes_it() -> None:
+    """980 of 1,000 records/s pass the 85 % rule; an engine that watches queues names the operator, and 5 are too few."""
+    operators = {"source": metrics(1, 1000, 200), "op1": metrics(5, 980, 1000, hottest=1000)}
+    plans = {}
+    for named in ((), ("op1",)):
+        tuner = StreamTune(chain("map"), engine="timely")
+        seen = sighting(operators).model_copy(update={"bottlenecks": named})
+        tuner.learn(seen)
+        plans[named] = tuner.recommend(seen).plan["op1"]
+    assert plans == {(): 5, ("op1",): 6}
+
+
 def test_hidden_bottlenecks_are_projected_so_one_round_is_enough() -> None:
     """Three operators, all too small; only the first shows as a bottleneck. All are raised at once."""
     job = chain("map", "map", "sink")

@@ -52,6 +52,8 @@ class Experience:
 
     def add(self, observation: Observation) -> Lesson:
         labels = label_observation(self._job.dataflow, observation, self._labelling, engine=self._engine)
+        # An engine without backpressure names bottlenecks itself, and may be told to look at more than we do.
+        labels |= dict.fromkeys(observation.bottlenecks, BOTTLENECK)
         lesson = Lesson(observation, labels)
         self.lessons.append(lesson)
         for key, metrics in observation.operators.items():
