@@ -14,6 +14,7 @@ from streamtune.history.ingest import ingest
 from streamtune.history.label import label
 from streamtune.history.pretrain import pretrain
 from streamtune.history.tables import History
+from streamtune.history.zerotune_data import plans_of_history
 
 pytestmark = pytest.mark.spark
 
@@ -47,3 +48,9 @@ def test_each_engine_gets_a_model_of_its_own(history: History, engine: str, tmp_
     assert bundle.manifest.engine == engine
     assert "window_aggregate" in bundle.capacity.types
     assert all(0.7 < found.mean[1] < 1.15 for found in bundle.capacity.types.values() if found.readings >= 100)
+
+
+@pytest.mark.parametrize("engine", RUNS)
+def test_cost_models_can_learn_from_them(history: History, engine: str) -> None:
+    """Nearly every run has latency (Flink: by its latency markers) and throughput."""
+    assert plans_of_history(history, engine) >= 0.9 * RUNS[engine]
