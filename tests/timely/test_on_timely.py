@@ -5,6 +5,7 @@ Service times and rates are chosen so that every expected number follows from p 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from streamtune.dataflow import Observation, ParallelismPlan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, JobCrashedError, MeasurementWindow
 from streamtune.engines.timely import TimelyEngine, TimelySettings, run_to_the_end
+from streamtune.engines.timely.order import Order
 from streamtune.engines.timely.process import WorkerProcess
 from streamtune.errors import EngineError
 from streamtune.labels import LabelSettings
@@ -227,6 +229,34 @@ def test_a_killed_parent_takes_its_job_along() -> None:
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline_s, "the job outlived its parent"
         time.sleep(0.1)
+
+
+def test_a_parent_that_is_killed_while_it_asks_takes_its_job_along() -> None:
+    """Its end of the answers is gone when the answer comes; that its requests end as well may never be read."""
+    spec = chain()
+    order = Order(spec, spec.job.initial_plan, spec.job.source_rates, TimelySettings())
+    child = subprocess.Popen(
+        [sys.executable, "-m", "streamtune.engines.timely.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        child.stdin.write(f'{order.to_json()}\n{{"do": "threads"}}\n')
+        child.stdin.flush()
+        child.stdout.readline()
+        child.stdout.close()
+        child.stdin.write('{"do": "threads"}\n')
+        child.stdin.flush()
+        assert child.wait(timeout=20) == 0
+    finally:
+        child.kill()
+        child.wait()
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.close()
 
 
 def test_a_guarded_dry_run_changes_nothing() -> None:

@@ -140,7 +140,7 @@ def test_even_odds_are_enough_where_the_rule_forgives_fifteen_per_cent() -> None
 
 
 def test_a_bottleneck_that_the_engine_names_binds_although_the_rule_passes_it() -> None:
-    """980 of 1,000 records/s pass the 85 % rule; an engine that watches queues names the operator, and 5 are too few."""
+    """980 of 1,000 records/s pass the 85 % rule; an engine that watches queues names the operator: 5 are too few."""
     operators = {"source": metrics(1, 1000, 200), "op1": metrics(5, 980, 1000, hottest=1000)}
     plans = {}
     for named in ((), ("op1",)):

@@ -40,11 +40,16 @@ def answer(runtime: Runtime, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def listen(runtime: Runtime, answers: IO[str]) -> None:
-    """Answer until the parent is gone, then end the process whatever its workers are doing."""
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(runtime, json.loads(line))) + "\n")
-        answers.flush()
-    os._exit(0)
+    """Answer until the parent is gone, then end the process whatever its workers are doing.
+
+    A parent that is killed while it waits for an answer is noticed by the answer, not by the end of the input.
+    """
+    try:
+        for line in sys.stdin:
+            answers.write(json.dumps(answer(runtime, json.loads(line))) + "\n")
+            answers.flush()
+    finally:
+        os._exit(0)
 
 
 def main() -> None:
