@@ -32,6 +32,8 @@ Tell = Callable[[str], None]
 
 OURS = "streamtune"
 LATENCY_TOLERANCE = 1.25
+# Latency that grows faster than this over half a minute is a queue without end, not noise.
+FALLS_BEHIND_MS_PER_S = 20.0
 
 
 class Fig8Settings(Frozen):
@@ -101,6 +103,12 @@ class Fig8Result(Frozen):
             found = found.and_then(cell.latencies)
         return found
 
+    def growth_ms_per_s(self, query: str, tuner: str) -> float | None:
+        """Mean trend of per-epoch latency over the seeds."""
+        found = [cell.latency_growth_ms_per_s for cell in self.of(query, tuner)]
+        known = [growth for growth in found if growth is not None]
+        return sum(known) / len(known) if known else None
+
     @property
     def is_complete(self) -> bool:
         return len(self.cells) == len(self.settings.tuners) * len(self.settings.queries) * len(self.settings.seeds)
@@ -126,13 +134,15 @@ def claims(result: Fig8Result) -> list[Claim]:
             theirs, other = result.total(query, rival), result.latencies(query, rival)
             if ours is None or theirs is None:
                 continue
-            less = 1 - ours / theirs
+            less, growth = 1 - ours / theirs, result.growth_ms_per_s(query, rival)
+            lags = growth is not None and growth > FALLS_BEHIND_MS_PER_S
             found.append(
                 Claim(
                     query=query,
                     rival=rival,
                     text="total parallelism not above",
-                    measured=f"{ours:g} against {theirs:g} ({less:+.1%} saved)",
+                    measured=f"{ours:g} against {theirs:g} ({less:+.1%} saved)"
+                    + (f"; {rival} falls behind by {growth:.0f} ms/s" if lags else ""),
                     holds=ours <= theirs,
                 )
             )
@@ -167,8 +177,8 @@ def table(result: Fig8Result) -> Shown:
             cells, found = result.of(query, tuner), result.latencies(query, tuner)
             if cells:
                 totals = ", ".join(str(cell.total_parallelism) for cell in cells)
-                growth = [cell.latency_growth_ms_per_s for cell in cells if cell.latency_growth_ms_per_s is not None]
-                trend = f"{sum(growth) / len(growth):.1f}" if growth else "–"
+                growth = result.growth_ms_per_s(query, tuner)
+                trend = "–" if growth is None else f"{growth:.1f}"
                 p50, p95 = (f"{found.percentile_ms(percent):,.0f}" for percent in (50, 95))
                 rows.append((f"{query}, {tuner}", totals, str(least), p50, p95, trend))
     headings = ("query, tuner", "total parallelism (seeds)", "least for the rate", "p50 ms", "p95 ms", "trend ms/s")

@@ -9,9 +9,10 @@ from pathlib import Path
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from streamtune import __version__
-from streamtune.benchmark.fig8 import Fig8Result, claims, table
+from streamtune.benchmark.fig8 import Fig8Result, claims, least_total, table
 from streamtune.benchmark.pages import template_environment, write_page
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; ours comes first.
@@ -24,14 +25,19 @@ PAPER = (
 
 
 def draw_fig8(result: Fig8Result) -> Figure:
-    """Four panels as in the paper: (a) parallelism, (b) to (d) one CDF per query."""
+    """Panels as in the paper: (a) parallelism, then one CDF per query; two in a row, which fits a page."""
     queries = result.settings.queries
-    figure = Figure(figsize=(4.2 * (len(queries) + 1), 3.6), layout="constrained")
-    axes: Sequence[Axes] = figure.subplots(1, len(queries) + 1, squeeze=False)[0]
+    rows = -(-(len(queries) + 1) // 2)
+    figure = Figure(figsize=(9.6, 3.3 * rows + 0.4), layout="constrained")
+    axes: Sequence[Axes] = list(figure.subplots(rows, 2, squeeze=False).flat)
     _bars(axes[0], result)
-    for panel, query in zip(axes[1:], queries, strict=True):
+    for panel, query in zip(axes[1:], queries, strict=False):
         _cdf(panel, result, query)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(result.settings.tuners))
+    for panel in axes[len(queries) + 1 :]:
+        panel.set_axis_off()
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(result.settings.tuners) + 1
+    )
     return figure
 
 
@@ -43,6 +49,11 @@ def _bars(axes: Axes, result: Fig8Result) -> None:
         places = [position + (number - (len(tuners) - 1) / 2) * width for position in range(len(queries))]
         bars = axes.bar(places, totals, width, label=tuner, color=_COLOURS[number % len(_COLOURS)])
         axes.bar_label(bars, labels=[f"{total:g}" if total else "–" for total in totals], fontsize=8)
+    least = [least_total(query, result.settings.multiples[-1]) for query in queries]
+    starts = [position - 0.45 for position in range(len(queries))]
+    axes.hlines(
+        least, starts, [start + 0.9 for start in starts], color="black", linewidth=1, label="least for the rate"
+    )
     axes.set_xticks(range(len(queries)), list(queries))
     axes.set(title="(a) total parallelism at the last rate", ylabel="instances")
     axes.grid(axis="y", alpha=0.3)
@@ -57,6 +68,9 @@ def _cdf(axes: Axes, result: Fig8Result, query: str) -> None:
             axes.step(latency, share, where="post", color=_COLOURS[number % len(_COLOURS)], linewidth=1.6)
     axes.set(title=f"{query}: per-epoch latency", xlabel="ms", ylabel="share of epochs", ylim=(0, 1.02))
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.3, which="both")
 
 
