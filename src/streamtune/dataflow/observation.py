@@ -20,7 +20,7 @@ class OperatorMetrics(Frozen):
 
     Times are ms per s, as Flink reports them, and may be NaN where the engine has no value. ``busy_max_ms_per_s``
     is the busiest subtask, ``lag_records`` what waits in front of a source (on Timely, of any operator), and
-    ``backlog_growth_per_s`` the trend of that over the window.
+    ``backlog_growth_per_s`` the trend of that over the window, as if all instances fell behind like the worst one.
     """
 
     parallelism: int = Field(ge=1)

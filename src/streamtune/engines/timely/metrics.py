@@ -71,7 +71,7 @@ def _metrics(key: str, parallelism: int, samples: Sequence[Snapshot], window_s: 
         min(1000.0, 1000 * (late - early) / window_s) for early, late in zip(before.busy_s, after.busy_s, strict=True)
     ]
     busy = sum(busy_ms) / parallelism
-    backlog = [sum(sample.operators[key].waiting) for sample in samples]
+    waiting = [sample.operators[key].waiting for sample in samples]
     return OperatorMetrics(
         parallelism=parallelism,
         records_in_per_s=(sum(after.taken) - sum(before.taken)) / window_s,
@@ -80,6 +80,20 @@ def _metrics(key: str, parallelism: int, samples: Sequence[Snapshot], window_s: 
         idle_ms_per_s=1000 - busy,
         backpressured_ms_per_s=0.0,
         busy_max_ms_per_s=max(busy_ms),
-        lag_records=float(backlog[-1]),
-        backlog_growth_per_s=slope([sample.now_us / 1e6 for sample in samples], backlog),
+        lag_records=float(sum(waiting[-1])),
+        backlog_growth_per_s=_growth_per_s([sample.now_us / 1e6 for sample in samples], waiting),
     )
+
+
+def _growth_per_s(times_s: Sequence[float], waiting: Sequence[Sequence[int]]) -> float | None:
+    """Trend of an operator's queue if every instance's grew like the worst one's.
+
+    An epoch is done when its last record is, so one hot instance that falls behind makes the latency grow, however idle
+    the others are; the sum over all would hide it.
+
+    >>> _growth_per_s([0.0, 1.0, 2.0], [(0, 0), (1, 5), (2, 10)])
+    10.0
+    """
+    trends = [slope(times_s, queue) for queue in zip(*waiting, strict=True)]
+    known = [trend for trend in trends if trend is not None]
+    return len(trends) * max(known) if known else None
