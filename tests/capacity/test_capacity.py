@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streamtune.capacity import CapacityBelief, CapacityPrior, TypePrior, read_capacity
 from streamtune.capacity.belief import curve_basis, reading_basis
 from streamtune.capacity.prior import CurveSums, PriorError, fit_type
+from streamtune.capacity.readings import RESOLUTION
 
 
 def test_readings_by_hand() -> None:
@@ -129,6 +130,16 @@ def test_a_share_close_to_nothing_says_little() -> None:
     found = read_capacity([100.0, 100.0], [0.01, 0.001], [0.01, 0.001], [0.0, 0.0], [False, False])
     assert found.resolution_sd[0] == pytest.approx(0.2)
     assert found.is_known.tolist() == [True, False]
+
+
+def test_engines_differ_in_how_far_off_a_busy_share_may_be() -> None:
+    """10 % busy, give or take 2 points; a saturated operator needs no busy time, so nothing is off."""
+    found = read_capacity([100.0, 100.0], [0.1, 1.0], [0.1, 1.0], [0.0, 0.0], [False, True], resolution=0.02)
+    assert found.resolution_sd.tolist() == pytest.approx([0.2, 0.0])
+
+
+def test_a_prior_of_an_older_bundle_has_the_finer_resolution() -> None:
+    assert CapacityPrior.from_json('{"types": {}}').resolution == RESOLUTION
 
 
 def test_the_curve_basis_has_no_bias() -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 
 from streamtune.capacity.belief import WEIGHTS, CapacityBelief
+from streamtune.capacity.readings import RESOLUTION
 from streamtune.dataflow.operator import Frozen
 from streamtune.errors import StreamTuneError
 
@@ -53,10 +54,11 @@ class TypePrior(Frozen):
 
 class CapacityPrior(Frozen):
     """By operator type. ``saturated_busy`` is the mean busy share that a type reports when it is saturated, which the
-    calibrated DS2 uses."""
+    calibrated DS2 uses; ``resolution`` is how far off the busy shares of this engine may be."""
 
     types: Mapping[str, TypePrior] = Field(default_factory=dict)
     saturated_busy: Mapping[str, float] = Field(default_factory=dict)
+    resolution: float = Field(default=RESOLUTION, gt=0)
 
     def belief(self, operator_type: str) -> CapacityBelief:
         """The belief about an operator of this type before it has run; flat for a type that was never seen."""

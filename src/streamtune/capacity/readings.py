@@ -18,6 +18,8 @@ Bools = npt.NDArray[np.bool_]
 
 # Busy time comes in whole milliseconds per second, give or take: that much of a share cannot be told apart.
 RESOLUTION = 0.002
+# Where threads wait for a core that waiting counts as busy, which swamps operators with little to do. Set by hand.
+RESOLUTION_BY_ENGINE = {"flink": 0.02}
 # Below this share nothing can be told at all.
 LEAST_BUSY_SHARE = 0.002
 # A bottleneck that is busy for less than this was blamed for somebody else.
@@ -46,8 +48,11 @@ def read_capacity(
     busiest_share: npt.ArrayLike,
     backpressured_share: npt.ArrayLike,
     is_bottleneck: npt.ArrayLike,
+    resolution: float = RESOLUTION,
 ) -> Readings:
     """Capacity from the metrics of N operators; ``busiest_share`` may be NaN, then the mean share counts.
+
+    ``resolution`` is how far off a busy share may be, whatever it is.
 
     >>> found = read_capacity([100.0, 100.0], [0.4, 0.9], [0.5, 1.0], [0.0, 0.0], [False, True])
     >>> np.exp(found.log_capacity).round(6).tolist(), found.is_saturated.tolist()
@@ -63,5 +68,5 @@ def read_capacity(
         cut = ~saturated & (busy / able > CUT_SHARE)
         log_capacity = np.log(taken) - np.log(np.where(saturated, able, np.minimum(busy, able)))
         known = (taken > 0) & (busy >= LEAST_BUSY_SHARE) & np.isfinite(log_capacity)
-        resolution_sd = np.where(saturated, 0.0, RESOLUTION / busy)
+        resolution_sd = np.where(saturated, 0.0, resolution / busy)
     return Readings(np.where(known, log_capacity, np.nan), saturated & known, cut & known, resolution_sd)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sql
 from streamtune.capacity import CapacityPrior, TypePrior, read_capacity
 from streamtune.capacity.belief import WEIGHTS, reading_basis
 from streamtune.capacity.prior import CurveSums, fit_type
+from streamtune.capacity.readings import RESOLUTION, RESOLUTION_BY_ENGINE
 from streamtune.history.flatten import floats
 from streamtune.history.graphs import graph_columns, operator_values
 from streamtune.history.label import operator_batch
@@ -50,22 +51,27 @@ def capacity_prior(history: History, engine: str, settings: LabelSettings | None
     """The prior of each operator type in the training part of a history."""
     training = history.features.read().where(sql.col("split") == TRAIN).select("run_id")
     runs = history.runs.read(columns=_COLUMNS).where(sql.col("engine") == engine).join(training, "run_id", "left_semi")
-    sums = operator_sums(runs, settings or LabelSettings())
+    resolution = RESOLUTION_BY_ENGINE.get(engine, RESOLUTION)
+    sums = operator_sums(runs, settings or LabelSettings(), resolution)
     fitted = sums.groupBy("type").applyInArrow(_fit, "type string, prior string, busy double")
     rows = sorted(fitted.toLocalIterator(), key=lambda row: str(row["type"]))
     return CapacityPrior(
         types={row["type"]: TypePrior.model_validate_json(row["prior"]) for row in rows if row["prior"]},
         saturated_busy={row["type"]: row["busy"] for row in rows if row["busy"] is not None},
+        resolution=resolution,
     )
 
 
-def operator_sums(runs: DataFrame, settings: LabelSettings) -> DataFrame:
+def operator_sums(runs: DataFrame, settings: LabelSettings, resolution: float = RESOLUTION) -> DataFrame:
     """One row per operator of a job: sums over all its readings."""
-    parts = runs.select(*_COLUMNS.fieldNames()).mapInArrow(partial(_sum_batches, settings=settings), _SUM_SCHEMA)
+    task = partial(_sum_batches, settings=settings, resolution=resolution)
+    parts = runs.select(*_COLUMNS.fieldNames()).mapInArrow(task, _SUM_SCHEMA)
     return parts.groupBy(*_KEYS).agg(*(sql.sum(name).alias(name) for name in _SUMS))
 
 
-def _sum_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) -> Iterator[pa.RecordBatch]:
+def _sum_batches(
+    batches: Iterator[pa.RecordBatch], settings: LabelSettings, resolution: float
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         metrics = operator_batch(batch, settings)
         keys = pa.table(
@@ -81,7 +87,7 @@ def _sum_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) -> 
             blocked = metrics.backpressured_ms_per_s / total
         is_bottleneck = label_batch(metrics, settings) == BOTTLENECK
         busiest = floats(operator_values(batch, "busy_max_ms_per_s")) / 1000
-        readings = read_capacity(metrics.records_in_per_s, busy, busiest, blocked, is_bottleneck)
+        readings = read_capacity(metrics.records_in_per_s, busy, busiest, blocked, is_bottleneck, resolution)
         rows = reading_basis(floats(operator_values(batch, "parallelism")), readings.is_saturated)
         fine = readings.resolution_sd <= _COARSEST
         usable = readings.is_known & fine & ~readings.is_cut & ~metrics.is_source

@@ -30,6 +30,7 @@ class PosteriorEstimator(NeedEstimator):
         self._settings = settings
         self._model = model
         prior = model.capacity if model is not None and settings.use_history else CapacityPrior()
+        self._resolution = prior.resolution
         self._beliefs = {
             operator.id: prior.belief(operator.type) for operator in job.dataflow.operators if not operator.is_source
         }
@@ -56,6 +57,7 @@ class PosteriorEstimator(NeedEstimator):
             [busiest],
             [metrics.backpressured_share],
             [label == BOTTLENECK],
+            self._resolution,
         )
         saturated = bool(found.is_saturated[0])
         if bool(found.is_known[0]) and (saturated or self._settings.use_busy):
