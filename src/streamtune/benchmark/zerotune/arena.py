@@ -132,6 +132,7 @@ class ZeroTuneArena:
         readout: Readout = "paths",
         loss: Loss = "log",
         feature_set: str = "all",
+        q_error_weight: float | None = None,
     ) -> tuple[pa.Table, CostModelSettings]:
         """The first ``plans`` training plans with all validation plans, and how to learn from them."""
         scale, parts = self.scale, split(table)
@@ -141,6 +142,8 @@ class ZeroTuneArena:
             epochs=scale.epochs if main else scale.small_epochs,
             seed=scale.seed,
         )
+        if q_error_weight is not None:
+            training = training.model_copy(update={"q_error_weight": q_error_weight})
         settings = CostModelSettings.model_validate(
             {"training": training, "members": scale.members if main else 1, "feature_set": feature_set}
         )

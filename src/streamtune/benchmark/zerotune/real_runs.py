@@ -33,6 +33,7 @@ from streamtune.costmodel.optisample import OptiSample
 from streamtune.costmodel.training import CostTrainingSettings, summary
 from streamtune.dataflow import Run
 from streamtune.dataflow.hosts import Cluster, Host
+from streamtune.dataflow.operator import SOURCE
 from streamtune.errors import StreamTuneError
 
 # cores, GHz, GB, Gbit/s of the machines that occur
@@ -45,6 +46,8 @@ _HARDWARE = {
 }
 _DEFAULT_NODES = 5
 BOTH = "mean of both"
+# Where a plan comes from: parallelism measured behind the sources, or (partly) only asked for or assumed.
+MEASURED, ASSUMED = "measured", "assumed"
 Indices = npt.NDArray[np.int64]
 
 
@@ -90,18 +93,31 @@ def _cleaned(file: Path, work: Path) -> pa.Table:
             continue
         run, record = Run.model_validate(values), raw[values["run_id"]]
         cluster = _cluster(record["cluster"], max(o.parallelism for o in run.operators))
-        row = describe_run(run, cluster, _nominal_rates(run, record))
-        rows.append({**row, "query": run.run_id, "structure": str(record["application"])})
+        row = describe_run(run, cluster, nominal_rates(run, record), measured_selectivities(record))
+        known = MEASURED if plan_was_measured(record) else ASSUMED
+        rows.append({**row, "query": run.run_id, "structure": str(record["application"]), "enumeration": known})
     spark.stop()
     return pa.Table.from_pylist(sorted(rows, key=lambda row: str(row["query"])), schema=LABELLED_SCHEMA)
 
 
-def _nominal_rates(run: Run, record: Mapping[str, Any]) -> dict[str, float] | None:
-    """What the generator was asked for, shared among the sources as what arrived is."""
+def nominal_rates(run: Run, record: Mapping[str, Any]) -> dict[str, float] | None:
+    """What the generator was asked for, which the data gives for each source; what arrived is the sum over them."""
     asked = record.get("event_rate")
     if not isinstance(asked, int | float) or not 0 < asked < float("inf"):
         return None
-    return {source: asked / len(run.source_rates) for source in run.source_rates}
+    return dict.fromkeys(run.source_rates, float(asked))
+
+
+def measured_selectivities(record: Mapping[str, Any]) -> dict[str, float]:
+    """Of the operators that report one; the runs have no records per operator to derive it from."""
+    nodes = record["dag"]["nodes"]
+    found = {node["id"]: (node.get("metrics") or {}).get("selectivity") for node in nodes}
+    return {key: float(value) for key, value in found.items() if value is not None and np.isfinite(value)}
+
+
+def plan_was_measured(record: Mapping[str, Any]) -> bool:
+    """Whether the parallelism of everything behind the sources is what ran, not what was asked for or assumed."""
+    return all(node["parallelism_from"] == "measured" for node in record["dag"]["nodes"] if node["type"] != SOURCE)
 
 
 def _raw_records(file: Path) -> dict[str, Mapping[str, Any]]:
