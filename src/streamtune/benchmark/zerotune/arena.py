@@ -28,19 +28,19 @@ TEST_FIRST, SHOTS_FIRST = 20_000_000, 30_000_000
 class ZeroTuneScale:
     """How large the experiments are. The defaults take about half an hour on two idle cores."""
 
-    plans: int = 24_000
+    plans: int = 40_000
     test_plans: int = 200
     parameter_plans: int = 300
     shots: int = 500
     members: int = 3
-    epochs: int = 40
+    epochs: int = 24
     curve: tuple[int, ...] = (500, 1_000, 2_000, 4_000, 8_000)
     small_plans: int = 8_000
     small_epochs: int = 25
     queries: int = 60
     reconfigurations: int = 30
     folds: int = 5
-    real_epochs: int = 40
+    real_epochs: int = 24
     seed: int = 0
     jobs: int = 2
 
@@ -175,6 +175,15 @@ class ZeroTuneArena:
                 trained = [future.result() for future in members_running]
                 model = assembled(tasks[place][1].model_dump_json(), trained, optisample)
                 model.save(folders[place])
+
+
+def train_members(file: Path, settings_json: str, jobs: int, train_share: float = 0.8) -> list[bytes]:
+    """All networks of an ensemble; a process each where several are to be trained at once."""
+    tasks = members_of(settings_json)
+    if jobs == 1 or len(tasks) == 1:
+        return [train_from_file(str(file), task, train_share) for task in tasks]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(train_from_file, [str(file)] * len(tasks), tasks, [train_share] * len(tasks)))
 
 
 def train_from_file(file: str, settings_json: str, train_share: float = 0.8) -> bytes:

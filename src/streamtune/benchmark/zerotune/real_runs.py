@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamtune.benchmark.paper.findings import Check, Finding, Shown
-from streamtune.benchmark.zerotune.arena import ZeroTuneArena, train_from_file
+from streamtune.benchmark.zerotune.arena import ZeroTuneArena, train_members
 from streamtune.benchmark.zerotune.flat import FlatModel
-from streamtune.benchmark.zerotune.scores import HEADINGS, Predictor
-from streamtune.costmodel.assembly import assembled, members_of
+from streamtune.benchmark.zerotune.scores import HEADINGS, Predictor, Score
+from streamtune.costmodel.assembly import assembled
 from streamtune.costmodel.columns import LABELLED_SCHEMA
 from streamtune.costmodel.datasets import plans_of
 from streamtune.costmodel.features import FeatureSet, PlanEncoder
@@ -48,6 +48,7 @@ _DEFAULT_NODES = 5
 BOTH = "mean of both"
 # Where a plan comes from: parallelism measured behind the sources, or (partly) only asked for or assumed.
 MEASURED, ASSUMED = "measured", "assumed"
+Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 
@@ -57,6 +58,11 @@ class RealRuns:
 
     table: pa.Table
     applications: tuple[str, ...]
+
+    @property
+    def measured(self) -> Indices:
+        """The runs of which it is known, not assumed, what parallelism they had."""
+        return np.flatnonzero(np.array(self.table.column("enumeration").to_pylist()) == MEASURED)
 
 
 def read_real_runs(file: Path, work: Path) -> RealRuns:
@@ -144,31 +150,28 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
     applications = np.array(runs.applications)
     left_out = [np.flatnonzero(applications == name) for name in sorted(set(runs.applications))]
     figures: dict[str, Any] = {}
-    rows = []
     # Random folds are about jobs that ran before, so operators are known by name. Leaving out applications is about
-    # jobs that never ran; it takes many trainings and gains nothing from an ensemble: one network each.
-    splits: tuple[tuple[str, list[Indices], FeatureSet, int], ...] = (
-        ("random folds", folds, "known_jobs", arena.scale.members),
-        ("application left out", left_out, "all", 1),
+    # jobs that never ran.
+    splits: tuple[tuple[str, list[Indices], FeatureSet], ...] = (
+        ("random folds", folds, "known_jobs"),
+        ("application left out", left_out, "all"),
     )
-    for split_name, parts, feature_set, members in splits:
-        errors = _cross_validated(arena, runs.table, parts, feature_set, members)
-        for method, both in errors.items():
-            figures[f"{split_name}: {method}"] = both
-            rows.append(
-                (
-                    f"{split_name}: {method}",
-                    *(f"{both[target][key]:.2f}" for target in both for key in ("median", "p95")),
-                )
-            )
+    for split_name, parts, feature_set in splits:
+        predicted = _cross_validated(arena, runs.table, parts, feature_set)
+        for name, chosen in (("", np.arange(runs.table.num_rows)), (", measured plans alone", runs.measured)):
+            figures |= {f"{split_name}{name}: {key}": one for key, one in _scores(runs, predicted, chosen).items()}
+    rows = [
+        (name, *(f"{both[target][key]:.2f}" for target in both for key in ("median", "p95")))
+        for name, both in figures.items()
+    ]
     ours, boosted = (figures[f"random folds: {name}"]["latency"] for name in ("ZeroTune", "gradient boosting"))
     mixed = figures[f"random folds: {BOTH}"]["latency"]
     return Finding(
         "zerotune-real",
         "Real runs of Flink (PDSP-Bench)",
-        f"{runs.table.num_rows} valid runs of {len(left_out)} applications; {arena.scale.folds} folds, "
-        f"{arena.scale.members} networks (1 where applications are left out), "
-        f"{arena.scale.real_epochs} epochs, seed {arena.scale.seed}",
+        f"{runs.table.num_rows} valid runs of {len(left_out)} applications, the plan of {len(runs.measured)} measured "
+        f"behind the sources; {arena.scale.folds} folds, one network each, {arena.scale.real_epochs} epochs, "
+        f"seed {arena.scale.seed}",
         "",
         (Shown("", ("split: method", *HEADINGS[1:]), tuple(rows)),),
         checks=tuple(
@@ -184,10 +187,9 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
 
 
 def _cross_validated(
-    arena: ZeroTuneArena, table: pa.Table, parts: list[Indices], feature_set: FeatureSet, members: int
-) -> dict[str, dict[str, dict[str, float]]]:
-    """Every part is predicted by models that never saw it."""
-    truth = plans_of(table).labels
+    arena: ZeroTuneArena, table: pa.Table, parts: list[Indices], feature_set: FeatureSet
+) -> dict[str, Floats]:
+    """Latency and throughput of every run, by models that never saw its part: 2 × R by method."""
     methods = ("ZeroTune", "gradient boosting", BOTH, "constant")
     found = {name: np.ones((2, table.num_rows)) for name in methods}
     for number, held_out in enumerate(parts):
@@ -197,7 +199,7 @@ def _cross_validated(
         plans, columns = plans_of(learning), plans_of(tested).columns
         encoder = PlanEncoder.fit(plans.columns, feature_set)
         models: dict[str, Predictor] = {
-            "ZeroTune": _network(arena, learning, feature_set, members),
+            "ZeroTune": _network(arena, learning, feature_set),
             "gradient boosting": FlatModel.train("gradient boosting", plans, encoder, arena.scale.seed),
         }
         for name, model in models.items():
@@ -206,20 +208,23 @@ def _cross_validated(
         found[BOTH][:, held_out] = np.sqrt(found["ZeroTune"][:, held_out] * found["gradient boosting"][:, held_out])
         medians = np.median(plans.labels.latency_ms), np.median(plans.labels.throughput_per_s)
         found["constant"][:, held_out] = np.array(medians)[:, None]
+    return found
+
+
+def _scores(runs: RealRuns, predicted: Mapping[str, Floats], chosen: Indices) -> dict[str, Score]:
+    """The q-errors of some of the runs, by method."""
+    truth = plans_of(runs.table).labels.select(chosen)
     return {
         name: {
-            "latency": summary(truth.latency_ms, latency),
-            "throughput": summary(truth.throughput_per_s, throughput),
+            "latency": summary(truth.latency_ms, latency[chosen]),
+            "throughput": summary(truth.throughput_per_s, throughput[chosen]),
         }
-        for name, (latency, throughput) in found.items()
+        for name, (latency, throughput) in predicted.items()
     }
 
 
-def _network(arena: ZeroTuneArena, learning: pa.Table, feature_set: FeatureSet, members: int) -> CostModel:
+def _network(arena: ZeroTuneArena, learning: pa.Table, feature_set: FeatureSet) -> CostModel:
     """Real throughput at the sink is no share of what the sources offer, so the paper's readout is used."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
     scale = arena.scale
     training = CostTrainingSettings(
         network=CostNetworkSettings(readout="sink", width=64),
@@ -229,11 +234,9 @@ def _network(arena: ZeroTuneArena, learning: pa.Table, feature_set: FeatureSet, 
         hidden_selectivity=0.0,
         seed=scale.seed,
     )
-    settings = CostModelSettings(training=training, members=members, feature_set=feature_set).model_dump_json()
+    settings = CostModelSettings(training=training, members=1, feature_set=feature_set).model_dump_json()
     file = arena.work / "tables" / "real.parquet"
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(learning, file)
-    with ProcessPoolExecutor(scale.jobs, mp_context=get_context("spawn")) as pool:
-        tasks = members_of(settings)
-        trained = list(pool.map(train_from_file, [str(file)] * len(tasks), tasks, [0.9] * len(tasks)))
+    trained = train_members(file, settings, scale.jobs, train_share=0.9)
     return assembled(settings, trained, OptiSample({}))
