@@ -28,12 +28,12 @@ TEST_FIRST, SHOTS_FIRST = 20_000_000, 30_000_000
 class ZeroTuneScale:
     """How large the experiments are. The defaults take about half an hour on two idle cores."""
 
-    plans: int = 40_000
+    plans: int = 24_000
     test_plans: int = 200
     parameter_plans: int = 300
     shots: int = 500
     members: int = 3
-    epochs: int = 24
+    epochs: int = 40
     curve: tuple[int, ...] = (500, 1_000, 2_000, 4_000, 8_000)
     small_plans: int = 8_000
     small_epochs: int = 25
@@ -84,7 +84,7 @@ class ZeroTuneArena:
         return [self._tables[str(self._file(settings))] for settings in wanted]
 
     def _file(self, settings: PlanDataSettings) -> Path:
-        return self.work / "plans" / f"{_hash(settings.model_dump_json())}.parquet"
+        return self.work / "plans" / f"{key_of(settings.model_dump_json())}.parquet"
 
     def _generate(self, missing: Sequence[PlanDataSettings]) -> None:
         from streamtune.history.session import build_session
@@ -151,7 +151,7 @@ class ZeroTuneArena:
 
     def models(self, tasks: Sequence[tuple[pa.Table, CostModelSettings]]) -> list[CostModel]:
         """Train what is not there yet, one process per network, as many at once as ``jobs`` says."""
-        folders = [self.work / "models" / _hash(_fingerprint(table), one.model_dump_json()) for table, one in tasks]
+        folders = [self.work / "models" / key_of(fingerprint(table), one.model_dump_json()) for table, one in tasks]
         missing = [place for place, folder in enumerate(folders) if not folder.exists()]
         if missing:
             self._train(missing, folders, tasks)
@@ -177,24 +177,17 @@ class ZeroTuneArena:
                 model.save(folders[place])
 
 
-def train_members(file: Path, settings_json: str, jobs: int, train_share: float = 0.8) -> list[bytes]:
-    """All networks of an ensemble; a process each where several are to be trained at once."""
-    tasks = members_of(settings_json)
-    if jobs == 1 or len(tasks) == 1:
-        return [train_from_file(str(file), task, train_share) for task in tasks]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(train_from_file, [str(file)] * len(tasks), tasks, [train_share] * len(tasks)))
-
-
-def train_from_file(file: str, settings_json: str, train_share: float = 0.8) -> bytes:
+def train_from_file(file: str, settings_json: str) -> bytes:
     """One network in a process of its own."""
-    return trained_member(pq.read_table(file), settings_json, train_share)[0]
+    return trained_member(pq.read_table(file), settings_json)[0]
 
 
-def _fingerprint(table: pa.Table) -> str:
+def fingerprint(table: pa.Table) -> str:
+    """Which plans these are, and what was measured of them."""
     columns = (table.column(name).to_pylist() for name in ("query", "latency_ms"))
     return "|".join(f"{query}:{latency_ms:.6g}" for query, latency_ms in zip(*columns, strict=True))
 
 
-def _hash(*texts: str) -> str:
+def key_of(*texts: str) -> str:
+    """A name for what was made from these."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]

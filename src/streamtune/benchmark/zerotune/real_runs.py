@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamtune.benchmark.paper.findings import Check, Finding, Shown
-from streamtune.benchmark.zerotune.arena import ZeroTuneArena, train_members
+from streamtune.benchmark.zerotune.arena import ZeroTuneArena, fingerprint, key_of
 from streamtune.benchmark.zerotune.flat import FlatModel
 from streamtune.benchmark.zerotune.scores import HEADINGS, Predictor, Score
-from streamtune.costmodel.assembly import assembled
+from streamtune.costmodel.assembly import assembled, trained_member
 from streamtune.costmodel.columns import LABELLED_SCHEMA
 from streamtune.costmodel.datasets import plans_of
 from streamtune.costmodel.features import FeatureSet, PlanEncoder
@@ -196,19 +196,32 @@ def _cross_validated(
         arena.say(f"real runs: part {number + 1} of {len(parts)}")
         rest = np.setdiff1d(np.arange(table.num_rows), held_out)
         learning, tested = table.take(pa.array(rest)), table.take(pa.array(held_out))
-        plans, columns = plans_of(learning), plans_of(tested).columns
-        encoder = PlanEncoder.fit(plans.columns, feature_set)
-        models: dict[str, Predictor] = {
-            "ZeroTune": _network(arena, learning, feature_set),
-            "gradient boosting": FlatModel.train("gradient boosting", plans, encoder, arena.scale.seed),
-        }
-        for name, model in models.items():
-            predicted = model.predict(columns)
-            found[name][:, held_out] = predicted.latency_ms, predicted.throughput_per_s
+        found["ZeroTune"][:, held_out], found["gradient boosting"][:, held_out] = _predicted(
+            arena, learning, tested, feature_set
+        )
         found[BOTH][:, held_out] = np.sqrt(found["ZeroTune"][:, held_out] * found["gradient boosting"][:, held_out])
-        medians = np.median(plans.labels.latency_ms), np.median(plans.labels.throughput_per_s)
+        labels = plans_of(learning).labels
+        medians = np.median(labels.latency_ms), np.median(labels.throughput_per_s)
         found["constant"][:, held_out] = np.array(medians)[:, None]
     return found
+
+
+def _predicted(arena: ZeroTuneArena, learning: pa.Table, tested: pa.Table, feature_set: FeatureSet) -> Floats:
+    """Network and boosting × latency and throughput × tested runs; kept, so that a run that was stopped goes on."""
+    settings = _settings(arena, feature_set)
+    kept = arena.work / "real" / f"{key_of(fingerprint(learning), fingerprint(tested), settings)}.npy"
+    if not kept.exists():
+        plans, columns = plans_of(learning), plans_of(tested).columns
+        encoder = PlanEncoder.fit(plans.columns, feature_set)
+        models: tuple[Predictor, Predictor] = (
+            _network(arena, learning, settings),
+            FlatModel.train("gradient boosting", plans, encoder, arena.scale.seed),
+        )
+        predictions = [model.predict(columns) for model in models]
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.save(kept, [(one.latency_ms, one.throughput_per_s) for one in predictions])
+    predicted: Floats = np.load(kept)
+    return predicted
 
 
 def _scores(runs: RealRuns, predicted: Mapping[str, Floats], chosen: Indices) -> dict[str, Score]:
@@ -223,7 +236,7 @@ def _scores(runs: RealRuns, predicted: Mapping[str, Floats], chosen: Indices) ->
     }
 
 
-def _network(arena: ZeroTuneArena, learning: pa.Table, feature_set: FeatureSet) -> CostModel:
+def _settings(arena: ZeroTuneArena, feature_set: FeatureSet) -> str:
     """Real throughput at the sink is no share of what the sources offer, so the paper's readout is used."""
     scale = arena.scale
     training = CostTrainingSettings(
@@ -234,9 +247,9 @@ def _network(arena: ZeroTuneArena, learning: pa.Table, feature_set: FeatureSet) 
         hidden_selectivity=0.0,
         seed=scale.seed,
     )
-    settings = CostModelSettings(training=training, members=1, feature_set=feature_set).model_dump_json()
-    file = arena.work / "tables" / "real.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(learning, file)
-    trained = train_members(file, settings, scale.jobs, train_share=0.9)
-    return assembled(settings, trained, OptiSample({}))
+    return CostModelSettings(training=training, members=1, feature_set=feature_set).model_dump_json()
+
+
+def _network(arena: ZeroTuneArena, learning: pa.Table, settings: str) -> CostModel:
+    arena.say(f"real runs: a network of {learning.num_rows} runs")
+    return assembled(settings, [trained_member(learning, settings, train_share=0.9)[0]], OptiSample({}))
