@@ -256,8 +256,6 @@ def _settings(arena: ZeroTuneArena, feature_set: FeatureSet) -> str:
         epochs=scale.real_epochs,
         patience=scale.real_epochs,
         batch_plans=64,
-        # The paper's. At three times that, one of five trainings got stuck.
-        learning_rate=1e-3,
         hidden_selectivity=0.0,
         seed=scale.seed,
     )
