@@ -23,6 +23,7 @@ from streamtune.benchmark.zerotune.real_runs import (
 )
 from streamtune.costmodel.columns import LABELLED_SCHEMA, PlanColumns
 from streamtune.costmodel.datasets import plans_of
+from streamtune.costmodel.features import PlanEncoder
 from streamtune.costmodel.model import CostModel
 from streamtune.dataflow import Run
 from streamtune.dataflow.hosts import Cluster, Host
@@ -71,6 +72,20 @@ def test_a_run_carries_its_measured_selectivities_and_what_each_source_was_asked
     assert np.array_equal(row["selectivity"], [np.nan, np.nan, 7.5, np.nan], equal_nan=True)
     assert row["event_rate"] == [800, 800, 0, 0]
     assert row["nominal_rate"] == [1000, 1000, 0, 0]
+
+
+def test_selectivities_that_are_almost_all_alike_keep_the_others_in_reach() -> None:
+    """Most joins give 0.999999 or 1 records per record, some give 7: quartiles one millionth apart scale nothing."""
+    usual = [0.999999 if number % 2 else 1.0 for number in range(40)]
+    hosts = Cluster((Host(cores=8),) * 2)
+    rows = [
+        describe_run(run(), hosts, None, {"clicks": 1.0, "views": 1.0, "join": one, "sink": 1.0})
+        for one in (*usual, 7.0, 7.0)
+    ]
+    columns = plans_of(pa.Table.from_pylist(rows, schema=LABELLED_SCHEMA)).columns
+    encoder = PlanEncoder.fit(columns)
+    scaled = encoder.transform(columns).operators[:, encoder.names.index("selectivity")]
+    assert 1 < np.abs(scaled).max() < 20
 
 
 @pytest.mark.parametrize("asked", [None, 0, float("inf"), "many"])
