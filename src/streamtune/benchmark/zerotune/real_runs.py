@@ -164,8 +164,6 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
         (name, *(f"{both[target][key]:.2f}" for target in both for key in ("median", "p95")))
         for name, both in figures.items()
     ]
-    ours, boosted = (figures[f"random folds: {name}"]["latency"] for name in ("ZeroTune", "gradient boosting"))
-    mixed = figures[f"random folds: {BOTH}"]["latency"]
     return Finding(
         "zerotune-real",
         "Real runs of Flink (PDSP-Bench)",
@@ -174,15 +172,21 @@ def real_runs_experiment(arena: ZeroTuneArena, file: Path) -> Finding:
         f"seed {arena.scale.seed}",
         "",
         (Shown("", ("split: method", *HEADINGS[1:]), tuple(rows)),),
-        checks=tuple(
-            Check(
-                f"random folds, latency better than 1.12 / 2.05: {name}",
-                f"{one['median']:.3f} / {one['p95']:.2f}",
-                one["median"] < 1.12 and one["p95"] < 2.05,
-            )
-            for name, one in (("ZeroTune", ours), ("gradient boosting", boosted), (BOTH, mixed))
-        ),
+        checks=_against_the_reported(figures),
         figures=figures,
+    )
+
+
+def _against_the_reported(figures: Mapping[str, Score]) -> tuple[Check, ...]:
+    """The issue's figure: an untuned gradient boosting on random folds."""
+    latencies = {name: figures[f"random folds: {name}"]["latency"] for name in ("ZeroTune", "gradient boosting", BOTH)}
+    return tuple(
+        Check(
+            f"random folds, latency better than 1.12 / 2.05: {name}",
+            f"{one['median']:.3f} / {one['p95']:.2f}",
+            one["median"] < 1.12 and one["p95"] < 2.05,
+        )
+        for name, one in latencies.items()
     )
 
 
