@@ -52,6 +52,8 @@ _DERIVED = frozenset({"demand", "demand_per_instance", "arrived_share"})
 _IDENTITY = frozenset({"id"})
 # Selectivities and seconds are below 1: logarithms with a floor instead of log(1 + x), which would flatten them.
 _FLOOR = 1e-4
+# Quartiles closer than this share of the standard deviation are no measure of spread.
+_FLAT = 0.1
 
 
 class PlanEncoder(Frozen):
@@ -80,8 +82,10 @@ class PlanEncoder(Frozen):
             logs = _log(known) if len(known) else np.zeros(1)
             quartiles = np.percentile(logs, [25, 50, 75])
             centre[name] = float(quartiles[1])
-            # Where more than half of the values are the same the quartiles tell nothing.
-            spread[name] = float(quartiles[2] - quartiles[0]) or float(logs.std()) or 1.0
+            # Where more than half of the values are (almost) the same the quartiles tell nothing: real selectivities
+            # are 0.999999 or 7, and a spread of 0.000001 would throw the 7 out of every network's reach.
+            apart, deviation = float(quartiles[2] - quartiles[0]), float(logs.std())
+            spread[name] = (apart if apart > _FLAT * deviation else deviation) or 1.0
             low[name], high[name] = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
         return cls(
             feature_set=feature_set,

@@ -152,7 +152,7 @@ class CostNetwork(nn.Module):
         """The paper's readout; of several sinks the mean."""
         plans = batch.plan_of_operator[batch.is_last]
         sinks = scatter(state[:, batch.is_last], plans, 1, batch.plans, reduce="mean")
-        return self.latency_head(sinks).squeeze(2), self.throughput_head(sinks).squeeze(2)
+        return self.latency_head(sinks).squeeze(2).clamp(*_LOG_LATENCY), self.throughput_head(sinks).squeeze(2)
 
     def _read_paths(self, state: torch.Tensor, batch: PlanBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """Throughput: each operator can pass a share of its demand, and sources emit what all behind them can pass.

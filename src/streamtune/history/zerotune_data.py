@@ -90,8 +90,16 @@ def _run_of(row: dict[str, Any]) -> Run:
     return Run.model_validate({**row, "source_rates": dict(row["source_rates"])})
 
 
-def describe_run(run: Run, hosts: Cluster, nominal_rates: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """A run with latency and throughput as one labelled plan; the job is its query."""
+def describe_run(
+    run: Run,
+    hosts: Cluster,
+    nominal_rates: Mapping[str, float] | None = None,
+    selectivities: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """A run with latency and throughput as one labelled plan; the job is its query.
+
+    Without ``selectivities`` they follow from the records that operators took and gave.
+    """
     job = Job(run.job, run.dataflow, max(operator.parallelism for operator in run.operators))
     plan = ParallelismPlan({operator.id: operator.parallelism for operator in run.operators})
     ratios = seen_selectivity(
@@ -104,7 +112,7 @@ def describe_run(run: Run, hosts: Cluster, nominal_rates: Mapping[str, float] | 
         hosts,
         rates=run.source_rates,
         nominal_rates=nominal_rates,
-        selectivities=dict(zip(job.dataflow.index, ratios.tolist(), strict=True)),
+        selectivities=selectivities or dict(zip(job.dataflow.index, ratios.tolist(), strict=True)),
     )
     return {
         "query": run.job,

@@ -40,7 +40,7 @@ class ZeroTuneScale:
     queries: int = 60
     reconfigurations: int = 30
     folds: int = 5
-    real_epochs: int = 40
+    real_epochs: int = 24
     seed: int = 0
     jobs: int = 2
 
@@ -84,7 +84,7 @@ class ZeroTuneArena:
         return [self._tables[str(self._file(settings))] for settings in wanted]
 
     def _file(self, settings: PlanDataSettings) -> Path:
-        return self.work / "plans" / f"{_hash(settings.model_dump_json())}.parquet"
+        return self.work / "plans" / f"{key_of(settings.model_dump_json())}.parquet"
 
     def _generate(self, missing: Sequence[PlanDataSettings]) -> None:
         from streamtune.history.session import build_session
@@ -132,6 +132,7 @@ class ZeroTuneArena:
         readout: Readout = "paths",
         loss: Loss = "log",
         feature_set: str = "all",
+        q_error_weight: float | None = None,
     ) -> tuple[pa.Table, CostModelSettings]:
         """The first ``plans`` training plans with all validation plans, and how to learn from them."""
         scale, parts = self.scale, split(table)
@@ -141,6 +142,8 @@ class ZeroTuneArena:
             epochs=scale.epochs if main else scale.small_epochs,
             seed=scale.seed,
         )
+        if q_error_weight is not None:
+            training = training.model_copy(update={"q_error_weight": q_error_weight})
         settings = CostModelSettings.model_validate(
             {"training": training, "members": scale.members if main else 1, "feature_set": feature_set}
         )
@@ -148,7 +151,7 @@ class ZeroTuneArena:
 
     def models(self, tasks: Sequence[tuple[pa.Table, CostModelSettings]]) -> list[CostModel]:
         """Train what is not there yet, one process per network, as many at once as ``jobs`` says."""
-        folders = [self.work / "models" / _hash(_fingerprint(table), one.model_dump_json()) for table, one in tasks]
+        folders = [self.work / "models" / key_of(fingerprint(table), one.model_dump_json()) for table, one in tasks]
         missing = [place for place, folder in enumerate(folders) if not folder.exists()]
         if missing:
             self._train(missing, folders, tasks)
@@ -174,15 +177,17 @@ class ZeroTuneArena:
                 model.save(folders[place])
 
 
-def train_from_file(file: str, settings_json: str, train_share: float = 0.8) -> bytes:
+def train_from_file(file: str, settings_json: str) -> bytes:
     """One network in a process of its own."""
-    return trained_member(pq.read_table(file), settings_json, train_share)[0]
+    return trained_member(pq.read_table(file), settings_json)[0]
 
 
-def _fingerprint(table: pa.Table) -> str:
+def fingerprint(table: pa.Table) -> str:
+    """Which plans these are, and what was measured of them."""
     columns = (table.column(name).to_pylist() for name in ("query", "latency_ms"))
     return "|".join(f"{query}:{latency_ms:.6g}" for query, latency_ms in zip(*columns, strict=True))
 
 
-def _hash(*texts: str) -> str:
+def key_of(*texts: str) -> str:
+    """A name for what was made from these."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
