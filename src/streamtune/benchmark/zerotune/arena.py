@@ -28,7 +28,7 @@ TEST_FIRST, SHOTS_FIRST = 20_000_000, 30_000_000
 class ZeroTuneScale:
     """How large the experiments are. The defaults take about half an hour on two idle cores."""
 
-    plans: int = 24_000
+    plans: int = 40_000
     test_plans: int = 200
     parameter_plans: int = 300
     shots: int = 500
