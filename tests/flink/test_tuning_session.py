@@ -97,6 +97,30 @@ def test_a_failed_rescale_is_told_and_survived(fake: FakeFlink, tmp_path: Path) 
     assert events[-1]["runs_with"]["Map"] == 1
 
 
+def test_a_task_manager_that_dies_while_tuning_is_waited_for(fake: FakeFlink, tmp_path: Path) -> None:
+    """Right after the new plan its slots are gone, half a minute later they are back: tuning goes on and tells it."""
+    sleep = fake.clock.sleep
+    died_s: list[float] = []
+
+    def sleep_and_lose_a_task_manager(seconds: float) -> None:
+        sleep(seconds)
+        if fake.degrees["work"] == 4 and not died_s:
+            died_s.append(fake.now_s)
+            fake.state = "RESTARTING"
+        elif died_s and fake.state == "RESTARTING" and fake.now_s > died_s[0] + 30:
+            fake.state = "RUNNING"
+            fake.restart()
+
+    fake.clock.sleep = sleep_and_lose_a_task_manager  # type: ignore[method-assign]
+    [outcome], events = tune(fake, tmp_path, Guards(not_ready_patience=60))
+    assert outcome.stop_reason == "no_backpressure"
+    assert fake.degrees == {"bids": 1, "work": 4, "sink": 1}
+    told = [event["event"] for event in events]
+    assert "not_ready" in told[told.index("deployed") :]
+    assert any("RESTARTING" in event["reason"] for event in events if event["event"] == "not_ready")
+    assert told[-2:] == ["observed", "stopped"]
+
+
 def test_a_job_that_dies_ends_the_watch(fake: FakeFlink, tmp_path: Path) -> None:
     sleep = fake.clock.sleep
 
