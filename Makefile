@@ -114,7 +114,7 @@ bench-pretrain: $(STAMP) java  ## from history to model bundle, and whether the 
 # PDSP-Bench's runs of Flink, if they are at hand.
 REAL_RUNS ?= ../shared/data/pdsp/runs.jsonl.gz
 
-bench-zerotune: $(STAMP) java  ## the ZeroTune paper's experiments, and real runs where there are any (40 minutes)
+bench-zerotune: $(STAMP) java  ## the ZeroTune paper's experiments, and real runs where there are any (an hour and more)
 	@$(BIN)/streamtune bench zerotune --work build/zerotune --results benchmarks/results/zerotune.json \
 	  $(if $(wildcard $(REAL_RUNS)),--real-runs $(REAL_RUNS))
 

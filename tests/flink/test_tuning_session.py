@@ -97,7 +97,9 @@ def test_a_failed_rescale_is_told_and_survived(fake: FakeFlink, tmp_path: Path) 
     assert events[-1]["runs_with"]["Map"] == 1
 
 
-def test_a_task_manager_that_dies_while_tuning_is_waited_for(fake: FakeFlink, tmp_path: Path) -> None:
+def test_a_task_manager_that_dies_while_tuning_is_waited_for(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Right after the new plan its slots are gone, half a minute later they are back: tuning goes on and tells it."""
     sleep = fake.clock.sleep
     died_s: list[float] = []
@@ -111,7 +113,7 @@ def test_a_task_manager_that_dies_while_tuning_is_waited_for(fake: FakeFlink, tm
             fake.state = "RUNNING"
             fake.restart()
 
-    fake.clock.sleep = sleep_and_lose_a_task_manager  # type: ignore[method-assign]
+    monkeypatch.setattr(fake.clock, "sleep", sleep_and_lose_a_task_manager)
     [outcome], events = tune(fake, tmp_path, Guards(not_ready_patience=60))
     assert outcome.stop_reason == "no_backpressure"
     assert fake.degrees == {"bids": 1, "work": 4, "sink": 1}

@@ -18,7 +18,8 @@ Bools = npt.NDArray[np.bool_]
 
 # Busy time comes in whole milliseconds per second, give or take: that much of a share cannot be told apart.
 RESOLUTION = 0.002
-# Where threads wait for a core that waiting counts as busy, which swamps operators with little to do. Set by hand.
+# Where threads wait for a core that waiting counts as busy, which swamps operators with little to do. Set by hand,
+# on runs whose service times were known.
 RESOLUTION_BY_ENGINE = {"flink": 0.02}
 # Below this share nothing can be told at all.
 LEAST_BUSY_SHARE = 0.002
