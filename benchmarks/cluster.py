@@ -16,16 +16,16 @@ from typing import Any
 
 import psutil
 
-from streamtune.benchmark.cluster_pictures import draw_pictures
 from streamtune.history.cluster import ClusteringSummary, cluster, cluster_shapes
-from streamtune.history.generate import GenerateSettings, generate
 from streamtune.history.pair_work import SparkPairBounds
-from streamtune.history.session import SparkSettings, build_session
 from streamtune.history.shapes import dataflow_of, shape_counts
-from streamtune.history.tables import History
+from streamtune.history.store import History
+from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.reports.cluster_pictures import draw_pictures
 from streamtune.similarity import edit_distance, pack
 from streamtune.similarity.distance_table import DistanceTable
 from streamtune.similarity.kmeans import KMeansSettings, WeightedShapes
+from streamtune.spark.session import SparkSettings, build_session
 
 CORES = 2
 DEFAULT_RUNS = 20_000

@@ -31,19 +31,19 @@ from typing import Any
 
 from rich.console import Console
 
-from streamtune.audit import AuditTrail
-from streamtune.benchmark.flink_findings import flink_findings, stories_of
-from streamtune.benchmark.flink_instruments import measure_downtime, measure_fidelity, measure_polling
-from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_workload, wide_cluster
-from streamtune.benchmark.flink_tuning import tune_on_flink
-from streamtune.benchmark.paper.contest import WORKLOADS
-from streamtune.benchmark.paper.report import write_findings
-from streamtune.benchmark.report import write_report
-from streamtune.benchmark.tuning import make_contestant
 from streamtune.cli.bench import print_finding
-from streamtune.controller import Guards
+from streamtune.control.audit import AuditTrail
+from streamtune.control.controller import Guards
 from streamtune.engines.base import MeasurementWindow
 from streamtune.errors import StreamTuneError
+from streamtune.experiments.flink_findings import flink_findings, stories_of
+from streamtune.experiments.flink_instruments import measure_downtime, measure_fidelity, measure_polling
+from streamtune.experiments.flink_jobs import engine_on, small_cluster, small_workload, wide_cluster
+from streamtune.experiments.flink_tuning import tune_on_flink
+from streamtune.experiments.paper.contest import WORKLOADS
+from streamtune.experiments.paper.report import write_findings
+from streamtune.reports.report import write_report
+from streamtune.tuners import make_contestant
 from streamtune.workloads import cycle
 
 HERE = Path(__file__).parent

@@ -24,13 +24,13 @@ from pathlib import Path
 
 import numpy as np
 
-from streamtune.benchmark.engine_history import RunFile, collect_from_command_line, draw_name, draw_on_engine
-from streamtune.benchmark.flink_jobs import engine_on, small_cluster, small_workload
 from streamtune.dataflow import Observation, Run
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkEngine
 from streamtune.errors import EngineError, StreamTuneError
-from streamtune.history.generate import Experiment
+from streamtune.experiments.engine_history import RunFile, collect_from_command_line, draw_name, draw_on_engine
+from streamtune.experiments.flink_jobs import engine_on, small_cluster, small_workload
+from streamtune.labs.histories import Experiment
 from streamtune.workloads import names
 
 DATA = Path(__file__).parent / "data" / "flink" / "runs.jsonl.gz"

@@ -28,10 +28,11 @@ from pyspark.sql.types import ArrayType, ByteType, Row
 
 from streamtune.history.featurise import featurise
 from streamtune.history.label import label
-from streamtune.history.schema import STORED_RUN, nullable
-from streamtune.history.session import SparkSettings, build_session
-from streamtune.history.tables import History
-from streamtune.labels import LabelSettings
+from streamtune.history.schema import STORED_RUN
+from streamtune.history.store import History
+from streamtune.readings import LabelSettings
+from streamtune.spark.schemas import nullable
+from streamtune.spark.session import SparkSettings, build_session
 
 OPERATORS = 8
 CORES = 2

@@ -12,9 +12,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from streamtune.dataflow.demand import input_rates
-from streamtune.history.generate import Experiment, GenerateSettings, draw, observe
-from streamtune.labels import BOTTLENECK, FINE, UNLABELLED, LabelSettings, label_observation
+from streamtune.labs.histories import Experiment, GenerateSettings, draw, observe
+from streamtune.readings import BOTTLENECK, FINE, UNLABELLED, LabelSettings, label_observation
+from streamtune.readings.demand import input_rates
 
 SHARES = (0.10, 0.05, 0.02)
 RESULTS = Path(__file__).parent / "results" / "labels.json"

@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamtune.benchmark.bottleneck_models import (
+from streamtune.experiments.bottleneck_models import (
     LabelledRuns,
     boosted,
     compare,
@@ -28,18 +28,18 @@ from streamtune.benchmark.bottleneck_models import (
     encoder_scores,
     train_encoder,
 )
-from streamtune.encoder import Trained, TrainingSettings, train
-from streamtune.encoder.bundle import ClusterModel, ModelBundle
-from streamtune.encoder.evaluation import Scores, score
-from streamtune.encoder.tables import COLUMNS, graphs_of
-from streamtune.features import FeatureEncoder
 from streamtune.history.cluster import assignment, centres, cluster
 from streamtune.history.featurise import featurise
-from streamtune.history.generate import GenerateSettings, draw, generate
 from streamtune.history.label import label
-from streamtune.history.pretrain import Clustering, PretrainSettings, pretrain
-from streamtune.history.session import SparkSettings, build_session
-from streamtune.history.tables import History
+from streamtune.history.store import History
+from streamtune.labs.histories import GenerateSettings, draw, generate
+from streamtune.models.bundle import ClusterModel, ModelBundle
+from streamtune.models.encoder import Trained, TrainingSettings, train
+from streamtune.models.encoder.evaluation import Scores, score
+from streamtune.models.encoder.tables import COLUMNS, graphs_of
+from streamtune.models.features import FeatureEncoder
+from streamtune.spark.session import SparkSettings, build_session
+from streamtune.training.pretrain import Clustering, PretrainSettings, pretrain
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

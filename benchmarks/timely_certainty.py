@@ -18,8 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from streamtune.benchmark.fig8 import Cell, Fig8Settings, least_total, run_cell
 from streamtune.dataflow import Job
+from streamtune.experiments.fig8 import Cell, Fig8Settings, least_total, run_cell
 from streamtune.tuners import StreamTune, StreamTuneSettings, Tuner, load_model
 
 RESULTS = Path(__file__).parent / "results" / "timely_certainty.json"

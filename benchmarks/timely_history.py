@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streamtune.benchmark.engine_history import RunFile, collect_from_command_line, draw_name, draw_on_engine
 from streamtune.dataflow import Run
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.timely import TimelyEngine, TimelySettings
-from streamtune.history.generate import Experiment
+from streamtune.experiments.engine_history import RunFile, collect_from_command_line, draw_name, draw_on_engine
+from streamtune.labs.histories import Experiment
 from streamtune.workloads import timely
 
 DATA = Path(__file__).parent / "data" / "timely" / "runs.jsonl.gz"

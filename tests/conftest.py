@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small Spark for all tests that need it; started by the first of them, not before."""
-    from streamtune.history.session import SparkSettings, build_session
+    from streamtune.spark.session import SparkSettings, build_session
 
     settings = SparkSettings(
         master="local[2]",

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streamtune.capacity import CapacityPrior, read_capacity
-from streamtune.capacity.belief import reading_basis
-from streamtune.capacity.prior import CurveSums, fit_type
 from streamtune.dataflow import Job
-from streamtune.encoder import NetworkSettings, TrainingSettings
-from streamtune.encoder.bundle import Centre, MemberFiles, write_bundle
-from streamtune.encoder.pretraining import fit_encoder
-from streamtune.features import CATEGORIES, NUMBERS, FeatureEncoder, OperatorColumns
-from streamtune.features.encoder import STATIC_NUMBERS
-from streamtune.history.generate import Experiment, GenerateSettings, draw, observe
-from streamtune.labels import label_observation
+from streamtune.labs.histories import Experiment, GenerateSettings, draw, observe
+from streamtune.models.bundle import Centre, MemberFiles, write_bundle
+from streamtune.models.capacity import CapacityPrior
+from streamtune.models.capacity.belief import reading_basis
+from streamtune.models.capacity.prior import CurveSums, fit_type
+from streamtune.models.encoder import NetworkSettings, TrainingSettings
+from streamtune.models.encoder.pretraining import fit_encoder
+from streamtune.models.features import CATEGORIES, NUMBERS, STATIC_NUMBERS, FeatureEncoder, OperatorColumns
+from streamtune.readings import label_observation
+from streamtune.readings.capacity import read_capacity
 
 RUNS = 240
 GENERATION = GenerateSettings(runs=RUNS, settle_s=60, window_s=30, random_jobs=20)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from streamtune.audit import read_audit
 from streamtune.cli import main
+from streamtune.control.audit import read_audit
 from streamtune.tuners import TUNERS
 
 BAD = sorted((Path(__file__).parents[1] / "jobs" / "bad").glob("*.yaml"))

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from streamtune.cli.history import app
 from streamtune.errors import StreamTuneError
-from streamtune.features import FeatureEncoder
+from streamtune.models.features import FeatureEncoder
 
 RUNNER = CliRunner()
 

@@ -18,7 +18,6 @@ from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
 from similarity.families import planted
-from streamtune.benchmark.cluster_pictures import draw_pictures
 from streamtune.cli import app
 from streamtune.dataflow import Dataflow
 from streamtune.errors import StreamTuneError
@@ -34,7 +33,8 @@ from streamtune.history.cluster import (
 )
 from streamtune.history.ingest import ingest
 from streamtune.history.shapes import dataflow_of, run_forms, shape_counts
-from streamtune.history.tables import History
+from streamtune.history.store import History
+from streamtune.reports.cluster_pictures import draw_pictures
 from streamtune.similarity import edit_distance, pack
 from streamtune.similarity.distance_table import UNKNOWN, packed_bounds
 from streamtune.similarity.kmeans import KMeansSettings

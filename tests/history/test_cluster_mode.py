@@ -29,10 +29,10 @@ def pipeline(spark: SparkSession, source: str, where: str) -> dict[str, Any]:
     from pathlib import Path
 
     from streamtune.history.featurise import featurise
-    from streamtune.history.generate import GenerateSettings, generate
     from streamtune.history.ingest import ingest
     from streamtune.history.label import label
-    from streamtune.history.tables import History
+    from streamtune.history.store import History
+    from streamtune.labs.histories import GenerateSettings, generate
 
     history = History(spark, where)
     ingest(history, [source])
@@ -53,12 +53,12 @@ def train_two_clusters(spark: SparkSession, where: str) -> list[dict[str, Any]]:
     from pathlib import Path
 
     from streamtune.dataflow import Dataflow
-    from streamtune.encoder import NetworkSettings, TrainingSettings
     from streamtune.history.featurise import featurise
-    from streamtune.history.generate import GenerateSettings, generate
     from streamtune.history.label import label
-    from streamtune.history.pretrain import Clustering, PretrainSettings, pretrain
-    from streamtune.history.tables import History
+    from streamtune.history.store import History
+    from streamtune.labs.histories import GenerateSettings, generate
+    from streamtune.models.encoder import NetworkSettings, TrainingSettings
+    from streamtune.training.pretrain import Clustering, PretrainSettings, pretrain
 
     history = History(spark, where)
     generate(history, GenerateSettings(runs=100, random_jobs=10, settle_s=60, window_s=30))
@@ -78,7 +78,7 @@ def train_two_clusters(spark: SparkSession, where: str) -> list[dict[str, Any]]:
 SCRIPT = f"""
 from __future__ import annotations
 import json, sys
-from streamtune.history.session import SparkSettings, build_session
+from streamtune.spark.session import SparkSettings, build_session
 
 {inspect.getsource(pipeline)}
 

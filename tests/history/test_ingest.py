@@ -17,7 +17,8 @@ from streamtune.dataflow import Run
 from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import ingest
-from streamtune.history.tables import History, Table
+from streamtune.history.store import History
+from streamtune.spark.tables import Table
 
 pytestmark = pytest.mark.spark
 

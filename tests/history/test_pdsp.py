@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from streamtune.dataflow import Run
 from streamtune.history import reasons
 from streamtune.history.ingest import ingest
-from streamtune.history.tables import History
+from streamtune.history.store import History
 
 pytestmark = pytest.mark.spark
 

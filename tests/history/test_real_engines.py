@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from streamtune.encoder.bundle import ModelBundle
 from streamtune.history.featurise import featurise
 from streamtune.history.ingest import ingest
 from streamtune.history.label import label
-from streamtune.history.pretrain import pretrain
-from streamtune.history.tables import History
-from streamtune.history.zerotune_data import plans_of_history
+from streamtune.history.store import History
+from streamtune.models.bundle import ModelBundle
+from streamtune.training.costmodel import plans_of_history
+from streamtune.training.pretrain import pretrain
 
 pytestmark = pytest.mark.spark
 

@@ -20,7 +20,8 @@ from pyspark.sql.types import (
 )
 
 from streamtune.dataflow import Run, RunEdge, RunOperator
-from streamtune.history.schema import EDGE, METRICS, OPERATOR, RUN, nullable
+from streamtune.history.schema import EDGE, METRICS, OPERATOR, RUN
+from streamtune.spark.schemas import nullable
 
 _PLAIN = {str: StringType(), int: IntegerType(), float: DoubleType(), datetime: TimestampType()}
 

@@ -13,14 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, to_date
 
 from streamtune.dataflow import Observation, OperatorMetrics, Run
-from streamtune.features import FeatureEncoder, seen_selectivity
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import FeaturiseSettings, encoder_path, featurise, fit
 from streamtune.history.label import label
 from streamtune.history.schema import RUN
 from streamtune.history.split import TEST, TRAIN, split_column, split_of
-from streamtune.history.tables import History
-from streamtune.labels import label_observation
+from streamtune.history.store import History
+from streamtune.models.features import FeatureEncoder
+from streamtune.readings import label_observation
+from streamtune.readings.selectivity import observed_selectivity
 
 pytestmark = pytest.mark.spark
 
@@ -122,7 +123,7 @@ def test_spark_and_the_tuner_encode_alike(history: History) -> None:
     for row in rows:
         run = RUNS[row.run_id]
         flow = run.dataflow
-        seen = seen_selectivity(
+        seen = observed_selectivity(
             [operator.records_in_per_s for operator in run.operators],
             [operator.records_out_per_s for operator in run.operators],
         )

@@ -17,8 +17,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streamtune.history.ingest import IngestReport
+from streamtune.history.store import History
 from streamtune.history.stream import FollowSettings, follow
-from streamtune.history.tables import History, Table
+from streamtune.spark.tables import Table
 
 pytestmark = pytest.mark.spark
 
@@ -90,9 +91,9 @@ def test_a_lost_checkpoint_loses_and_doubles_nothing(
 
 FOLLOWER = """
 import sys
-from streamtune.history.session import SparkSettings, build_session
+from streamtune.spark.session import SparkSettings, build_session
 from streamtune.history.stream import FollowSettings, follow
-from streamtune.history.tables import History
+from streamtune.history.store import History
 spark = build_session(SparkSettings(master="local[1]", conf={"spark.sql.shuffle.partitions": "1"}))
 history = History(spark, sys.argv[2])
 settings = FollowSettings(once=True, max_files=1)

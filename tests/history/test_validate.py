@@ -18,8 +18,9 @@ from streamtune.dataflow import Run
 from streamtune.history import reasons
 from streamtune.history.checking import LineCounter
 from streamtune.history.errors import HistoryError
-from streamtune.history.schema import RUN, nullable
+from streamtune.history.schema import RUN
 from streamtune.history.validate import ValidationSettings, check, reason_lists
+from streamtune.spark.schemas import nullable
 
 Record = dict[str, Any]
 ARROW = to_arrow_schema(nullable(RUN), timezone="UTC")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from streamtune.benchmark.tuning import tune_on_simulator
 from streamtune.dataflow import Job, Observation
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.simulator import simulate_once
 from streamtune.engines.simulator.model import Simulation
+from streamtune.labs.simulator import tune_on_simulator
 from streamtune.testing import TUNER_LAWS
 from streamtune.testing.tuner_contract import TunerLaw
 from streamtune.tuners import DS2, TUNERS, Recommendation, Tuner

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from streamtune.benchmark.tuning import tune_on_simulator
 from streamtune.dataflow import Observation
 from streamtune.errors import TuningError
+from streamtune.labs.simulator import tune_on_simulator
 from streamtune.tuners import ContTune, ContTuneSettings
 from streamtune.workloads import catalogue, rates
 from tuners.sightings import chain, metrics, sighting

@@ -9,11 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
-from streamtune.benchmark.tuning import tune_on_simulator
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.simulator import SimulatorSettings, find_oracle
 from streamtune.errors import TuningError
+from streamtune.labs.simulator import tune_on_simulator
 from streamtune.tuners import DS2, DS2Settings
 from streamtune.workloads import catalogue, rates
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
-from streamtune.benchmark.tuning import tune_on_simulator
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, ParallelismPlan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.simulator import simulate_once
+from streamtune.labs.simulator import tune_on_simulator
 from streamtune.tuners import (
     DS2,
     TUNERS,

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
-from streamtune.audit import AuditTrail, read_audit
-from streamtune.benchmark.tuning import tune_on_simulator
-from streamtune.controller import Controller, Guards
+from streamtune.control.audit import AuditTrail, read_audit
+from streamtune.control.controller import Controller, Guards
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, ParallelismPlan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.simulator import Simulator, SimulatorSettings, find_oracle, simulate_once
 from streamtune.errors import TuningError
+from streamtune.labs.simulator import tune_on_simulator
 from streamtune.testing import TUNER_LAWS
 from streamtune.testing.tuner_contract import TunerLaw
 from streamtune.tuners import (
@@ -309,8 +309,8 @@ def test_algorithm_2_needs_a_model() -> None:
 
 
 def test_the_nearest_cluster_is_chosen_and_a_stranger_gets_the_global_encoder(small_model: Path) -> None:
-    from streamtune.encoder.assigned import AssignedModel
-    from streamtune.encoder.bundle import ModelBundle
+    from streamtune.models.assigned import AssignedModel
+    from streamtune.models.bundle import ModelBundle
 
     bundle = ModelBundle.load(small_model)
     centre = bundle.clusters[0].centre

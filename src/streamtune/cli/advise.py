@@ -38,9 +38,9 @@ def advise(
     """
     from streamtune.cli.arguments import find_job, make_folder_of, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
-    from streamtune.costmodel.advice import AdviceSettings
-    from streamtune.costmodel.advice import advise as choose
-    from streamtune.costmodel.model import CostModel
+    from streamtune.models.costmodel.advice import AdviceSettings
+    from streamtune.models.costmodel.advice import advise as choose
+    from streamtune.models.costmodel.model import CostModel
 
     spec = find_job(job)
     cost_model = CostModel.load(model)
@@ -59,7 +59,7 @@ def advise(
         fixed={} if tune_sources else {source.id: initial[source.id] for source in spec.job.dataflow.sources},
     )
     if plot is not None:
-        from streamtune.benchmark.advice_picture import draw_advice
+        from streamtune.reports.advice_picture import draw_advice
 
         draw_advice(advice, spec.job.name, plot)
     if as_json:

@@ -18,7 +18,7 @@ from streamtune.cli.output import err, out, print_json
 from streamtune.cli.tune import BacklogOption
 
 if TYPE_CHECKING:
-    from streamtune.benchmark.paper.findings import Finding, Shown
+    from streamtune.experiments.paper.findings import Finding, Shown
 
     Experiments = dict[str, Callable[[], Finding]]
 
@@ -99,7 +99,7 @@ def bench(
     if results is not None:
         results.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     if report is not None:
-        from streamtune.benchmark.paper.report import write_findings
+        from streamtune.experiments.paper.report import write_findings
 
         command = f"streamtune bench {' '.join(names)}{' --quick' if quick else ''}"
         paper = "ZeroTune" if of_zerotune else "StreamTune"
@@ -116,8 +116,8 @@ def _streamtune(
     work: Path,
     tell: Tell,
 ) -> Experiments:
-    from streamtune.benchmark.paper.contest import Arena, Scale
-    from streamtune.benchmark.paper.experiments import EXPERIMENTS, chosen
+    from streamtune.experiments.paper.contest import Arena, Scale
+    from streamtune.experiments.paper.experiments import EXPERIMENTS, chosen
 
     wanted = chosen(names)
     scale = Scale.quick() if quick else Scale()
@@ -141,9 +141,9 @@ def _zerotune(
     work: Path,
     tell: Tell,
 ) -> Experiments:
-    from streamtune.benchmark.zerotune.arena import ZeroTuneArena, ZeroTuneScale
-    from streamtune.benchmark.zerotune.experiments import chosen
     from streamtune.errors import StreamTuneError
+    from streamtune.experiments.zerotune.arena import ZeroTuneArena, ZeroTuneScale
+    from streamtune.experiments.zerotune.experiments import chosen
 
     wanted = chosen(names, real_runs)
     seed, *more = _seeds(seeds or "0")
@@ -172,9 +172,9 @@ def _fig8(
     as_json: bool,
 ) -> None:
     """Real time passes here: about a quarter of an hour per seed."""
-    from streamtune.benchmark.fig8 import Fig8Settings, claims, run_fig8, table
-    from streamtune.benchmark.fig8_report import write_fig8
     from streamtune.dataflow import Job
+    from streamtune.experiments.fig8 import Fig8Settings, claims, run_fig8, table
+    from streamtune.experiments.fig8_report import write_fig8
     from streamtune.tuners import Tuner, make_tuner
 
     def make(name: str, job: Job) -> Tuner:

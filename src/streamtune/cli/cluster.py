@@ -48,8 +48,8 @@ def cluster(
       streamtune cluster my-history --out clusters --k 6 --tau 5 --init random
     """
     with open_history(history, spark_master, spark_conf, table_format) as opened:
-        from streamtune.benchmark.cluster_pictures import draw_pictures
         from streamtune.history.cluster import cluster as run_cluster
+        from streamtune.reports.cluster_pictures import draw_pictures
         from streamtune.similarity.kmeans import KMeansSettings
 
         settings = KMeansSettings(tau=tau, init=init.value, seed=seed, restarts=restarts, max_k=max_k)

@@ -15,7 +15,7 @@ from streamtune.cli.simulate import JobArgument, JsonOption
 from streamtune.cli.tune import CostModelOption, ModelOption
 
 if TYPE_CHECKING:
-    from streamtune.benchmark.tuning import TuningStory
+    from streamtune.control.story import TuningStory
 
 
 def compare(
@@ -43,14 +43,15 @@ def compare(
       streamtune compare nexmark-q5 --model model
       streamtune compare pqp-3way-0 --tuners streamtune,ds2,conttune --model model --rates pattern --report report.html
     """
-    from streamtune.benchmark.report import write_report
-    from streamtune.benchmark.tuning import make_contestant, tune_on_simulator
     from streamtune.cli.arguments import find_job, make_folder_of, measurement_error, parse_rate_changes
     from streamtune.engines.simulator import SimulatorSettings
+    from streamtune.labs.simulator import tune_on_simulator
+    from streamtune.reports.report import write_report
     from streamtune.tuners import (
         NEED_A_COST_MODEL,
         NEED_A_MODEL,
         check_tuner,
+        make_contestant,
         tuner_names,
     )
 

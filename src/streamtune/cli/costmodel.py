@@ -47,8 +47,8 @@ def generate(
     if enumeration not in ("optisample", "random"):
         raise StreamTuneError(f"unknown enumeration '{enumeration}': choose optisample or random")
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.history.zerotune_data import generate_plans
-        from streamtune.history.zerotune_runs import PlanDataSettings
+        from streamtune.labs.cost_plans import generate_plans
+        from streamtune.labs.cost_runs import PlanDataSettings
 
         asked: dict[str, Any] = {"plans": plans, "enumeration": enumeration, "ranges": ranges, "first": first}
         if structures is not None:
@@ -90,9 +90,9 @@ def train(
     if readout not in ("paths", "sink"):
         raise StreamTuneError(f"unknown readout '{readout}': choose paths or sink")
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.costmodel.model import CostModelSettings
-        from streamtune.history.zerotune_data import optisample_of_history, plans_of_history, train_on_spark
-        from streamtune.history.zerotune_runs import calibrated_optisample
+        from streamtune.labs.cost_runs import calibrated_optisample
+        from streamtune.models.costmodel.model import CostModelSettings
+        from streamtune.training.costmodel import optisample_of_history, plans_of_history, train_on_spark
 
         if engine is None:
             optisample = calibrated_optisample(seed)
@@ -129,8 +129,8 @@ def fine_tune(
       streamtune costmodel generate joins --structures 4-way-join,5-way-join,6-way-join --plans 500 --first 3000000
       streamtune costmodel fine-tune costmodel --plans joins/plans --out costmodel-joins
     """
-    from streamtune.costmodel.datasets import plans_of, read_plans
-    from streamtune.costmodel.model import CostModel
+    from streamtune.models.costmodel.datasets import plans_of, read_plans
+    from streamtune.models.costmodel.model import CostModel
 
     table = read_plans(plans).slice(0, shots)
     tuned = CostModel.load(model).fine_tune(
@@ -153,7 +153,7 @@ def show(
     Examples:
       streamtune costmodel show costmodel
     """
-    from streamtune.costmodel.model import CostModel
+    from streamtune.models.costmodel.model import CostModel
 
     _print(model, dict(CostModel.load(model).notes), as_json)
 

@@ -29,14 +29,14 @@ def demo(
     Example:
       streamtune demo --out report.html
     """
-    from streamtune.audit import AuditTrail
-    from streamtune.benchmark.platform import Platform
-    from streamtune.benchmark.report import write_report
-    from streamtune.benchmark.tuning import tune_on_simulator
     from streamtune.cli.arguments import make_folder_of
     from streamtune.cli.compare import print_stories
     from streamtune.cli.live import LiveTable
-    from streamtune.encoder.assigned import AssignedModel
+    from streamtune.control.audit import AuditTrail
+    from streamtune.experiments.platform import Platform
+    from streamtune.labs.simulator import tune_on_simulator
+    from streamtune.models.assigned import AssignedModel
+    from streamtune.reports.report import write_report
     from streamtune.tuners import DS2, StreamTune
     from streamtune.workloads import catalogue, rates
 

@@ -13,7 +13,7 @@ from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 
 if TYPE_CHECKING:
-    from streamtune.engines.flink import LocalCluster
+    from streamtune.labs.flink import LocalCluster
 
 app = typer.Typer(name="flink", help="A local Flink cluster, and jobs on it.", no_args_is_help=True)
 
@@ -29,7 +29,7 @@ def state_folder() -> Path:
 
 
 def _cluster(port: int) -> LocalCluster:
-    from streamtune.engines.flink import ClusterSettings, LocalCluster
+    from streamtune.labs.flink import ClusterSettings, LocalCluster
 
     return LocalCluster(state_folder() / str(port), ClusterSettings(port=port))
 
@@ -54,8 +54,8 @@ def up(
     """
     from pydantic import ValidationError
 
-    from streamtune.engines.flink import ClusterSettings, FlinkDistribution, LocalCluster
     from streamtune.errors import StreamTuneError
+    from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster
 
     try:
         settings = ClusterSettings.model_validate(
@@ -171,10 +171,10 @@ def submit(
       streamtune flink submit query.sql
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates
-    from streamtune.engines.flink import FlinkClient, FlinkDistribution, FlinkEngine
-    from streamtune.engines.flink.workload import Submitter, WorkloadSettings
-    from streamtune.engines.flink.workload.scaling import scale_spec
+    from streamtune.engines.flink import FlinkClient, FlinkEngine
     from streamtune.errors import StreamTuneError
+    from streamtune.labs.flink import FlinkDistribution, Submitter, WorkloadSettings
+    from streamtune.labs.flink.scaling import scale_spec
 
     settings = WorkloadSettings(key_groups=key_groups, checkpoint_s=checkpoint)
     distribution = FlinkDistribution.find(flink_home)

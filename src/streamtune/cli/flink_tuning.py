@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamtune.audit import AuditTrail
 from streamtune.clock import Clock, SystemClock
-from streamtune.controller import Controller, Guards, Moment, Outcome
+from streamtune.control.audit import AuditTrail
+from streamtune.control.controller import Controller, Guards, Moment, Outcome
 from streamtune.dataflow import Job, Observation
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, Overrides, Program, load_overrides

@@ -18,7 +18,7 @@ from streamtune.errors import StreamTuneError
 if TYPE_CHECKING:
     from streamtune.history.ingest import IngestReport
     from streamtune.history.show import Summary
-    from streamtune.history.tables import History
+    from streamtune.history.store import History
     from streamtune.history.validate import ValidationSettings
 
 app = typer.Typer(
@@ -43,8 +43,9 @@ def open_history(location: str, master: str | None, conf: list[str] | None, tabl
     try:
         from pyspark.sql import SparkSession
 
-        from streamtune.history.session import SparkSettings, build_session, parse_conf
-        from streamtune.history.tables import History, TableSettings
+        from streamtune.history.store import History
+        from streamtune.spark.session import SparkSettings, build_session, parse_conf
+        from streamtune.spark.tables import TableSettings
     except ModuleNotFoundError as error:
         raise StreamTuneError(f"{error.name} is not installed: pip install 'streamtune[spark]'") from error
 
@@ -92,8 +93,8 @@ def generate(
       streamtune history generate my-history --runs 500 --seed 1 --near-share 0.8
     """
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.history.generate import GenerateSettings
-        from streamtune.history.generate import generate as run_generate
+        from streamtune.labs.histories import GenerateSettings
+        from streamtune.labs.histories import generate as run_generate
 
         settings = GenerateSettings(
             runs=runs,
@@ -222,7 +223,7 @@ def label(
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.label import label as run_label
         from streamtune.history.show import summarise
-        from streamtune.labels import LabelSettings
+        from streamtune.readings import LabelSettings
 
         settings = LabelSettings(busy_threshold=threshold, backpressure_share=share)
         with _step("labelling") as took:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from streamtune.cli.output import share
-from streamtune.controller import Moment
+from streamtune.control.controller import Moment
 from streamtune.dataflow import Job
 
 

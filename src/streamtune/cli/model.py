@@ -12,7 +12,7 @@ from streamtune.cli.history import Conf, JsonOption, Location, Master, TableForm
 from streamtune.cli.output import err, out, print_json
 
 if TYPE_CHECKING:
-    from streamtune.encoder.bundle import Manifest
+    from streamtune.models.bundle import Manifest
 
 app = typer.Typer(name="model", help="Look at trained models.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -40,10 +40,10 @@ def pretrain(
       streamtune cluster my-history --out clusters && streamtune pretrain my-history --clusters clusters --out model
     """
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.encoder import TrainingSettings
         from streamtune.history.cluster import assignment, centres
-        from streamtune.history.pretrain import Clustering, PretrainSettings
-        from streamtune.history.pretrain import pretrain as run_pretrain
+        from streamtune.models.encoder import TrainingSettings
+        from streamtune.training.pretrain import Clustering, PretrainSettings
+        from streamtune.training.pretrain import pretrain as run_pretrain
 
         settings = PretrainSettings(
             training=TrainingSettings(seed=seed, epochs=epochs), min_cluster_runs=min_cluster_runs
@@ -77,11 +77,11 @@ def show(
       streamtune model show model
       streamtune model show model --plot model.png
     """
-    from streamtune.encoder.bundle import ModelBundle
+    from streamtune.models.bundle import ModelBundle
 
     bundle = ModelBundle.load(model)
     if plot is not None:
-        from streamtune.benchmark.model_picture import draw_model
+        from streamtune.reports.model_picture import draw_model
 
         draw_model(bundle, plot)
     if as_json:

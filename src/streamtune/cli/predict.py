@@ -42,8 +42,8 @@ def predict(
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
-    from streamtune.costmodel.columns import PlanColumns
-    from streamtune.costmodel.model import CostModel
+    from streamtune.models.costmodel.columns import PlanColumns
+    from streamtune.models.costmodel.model import CostModel
 
     spec = find_job(job)
     cost_model = CostModel.load(model)

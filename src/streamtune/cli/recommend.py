@@ -111,7 +111,7 @@ def _record(name: str, rates: dict[str, float], found: Recommendation, verdicts:
 
 
 def _draw(path: Path, found: Recommendation, verdicts: dict[str, Verdict]) -> None:
-    from streamtune.benchmark.verdict_picture import draw_verdicts
+    from streamtune.reports.verdict_picture import draw_verdicts
 
     draw_verdicts(path, found.plan, verdicts)
     err.print(f"picture: {path}", highlight=False, soft_wrap=True)

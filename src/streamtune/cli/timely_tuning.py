@@ -10,9 +10,9 @@ from streamtune.cli.arguments import find_job, parse_rate_changes
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
-    from streamtune.audit import AuditTrail
-    from streamtune.benchmark.tuning import TuningStory
-    from streamtune.controller import Guards, Moment
+    from streamtune.control.audit import AuditTrail
+    from streamtune.control.controller import Guards, Moment
+    from streamtune.control.story import TuningStory
     from streamtune.dataflow import Job
     from streamtune.dataflow.spec import JobSpec
     from streamtune.engines.base import MeasurementWindow
@@ -56,9 +56,9 @@ def tune_timely(
     backlog_growth_share: float | None = None,
 ) -> TuningStory:
     """Tune a job over a sequence of rates. Without a window, four seconds of settling and ten of measuring."""
-    from streamtune.benchmark.timely import tune_on_timely
     from streamtune.engines.timely import TimelySettings
-    from streamtune.labels import LabelSettings
+    from streamtune.labs.timely import tune_on_timely
+    from streamtune.readings import LabelSettings
 
     spec = find_timely_job(job)
     wanted = parse_rate_changes(rates, spec.job, seed)[:changes]

@@ -13,10 +13,10 @@ from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JsonOption
 
 if TYPE_CHECKING:
-    from streamtune.audit import AuditTrail
-    from streamtune.benchmark.tuning import TuningStory
     from streamtune.cli.flink_tuning import FlinkTuning
-    from streamtune.controller import Guards, Moment
+    from streamtune.control.audit import AuditTrail
+    from streamtune.control.controller import Guards, Moment
+    from streamtune.control.story import TuningStory
     from streamtune.dataflow import Job
     from streamtune.dataflow.spec import JobSpec
     from streamtune.engines.base import MeasurementWindow
@@ -118,9 +118,9 @@ def tune(
       streamtune tune --engine flink --url http://jobmanager:8081 --model model --dry-run
       streamtune tune nexmark-q3 --engine timely --changes 3 --backlog-growth 0.03
     """
-    from streamtune.audit import AuditTrail
     from streamtune.cli.arguments import make_folder_of
-    from streamtune.controller import Guards
+    from streamtune.control.audit import AuditTrail
+    from streamtune.control.controller import Guards
     from streamtune.errors import StreamTuneError
     from streamtune.tuners import check_tuner, make_tuner
 
@@ -175,7 +175,7 @@ def tune(
                 job, make, rates, changes, seed, (bias, noise), guards, (settle, window), trail, start_from
             )
     if report is not None:
-        from streamtune.benchmark.report import write_report
+        from streamtune.reports.report import write_report
 
         write_report(report, [story], title=f"{story.job} tuned by {tuner}", command=f"streamtune tune {job}")
     if as_json:
@@ -199,11 +199,11 @@ def _tune_simulator(
     trail: AuditTrail,
     start_from: Path | None,
 ) -> TuningStory:
-    from streamtune.benchmark.tuning import tune_on_simulator
     from streamtune.cli.arguments import find_job, measurement_error, parse_rate_changes
     from streamtune.cli.live import LiveTable
     from streamtune.engines.base import MeasurementWindow
     from streamtune.engines.simulator import SimulatorSettings
+    from streamtune.labs.simulator import tune_on_simulator
 
     spec = find_job(job)
     wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
@@ -227,9 +227,9 @@ def _advised(spec: JobSpec, cost_model: Path, rates: Mapping[str, float]) -> Job
     """The same job, starting with the plan that the cost model advises for the first rates; sources stay."""
     from dataclasses import replace
 
-    from streamtune.costmodel.advice import starting_plan
-    from streamtune.costmodel.model import CostModel
     from streamtune.dataflow import Dataflow, Job
+    from streamtune.models.costmodel.advice import starting_plan
+    from streamtune.models.costmodel.model import CostModel
 
     plan = starting_plan(CostModel.load(cost_model), spec.job, rates=rates)
     flow = spec.job.dataflow
@@ -249,9 +249,9 @@ def _tune_timely(
     trail: AuditTrail,
     backlog_growth: float | None,
 ) -> TuningStory:
-    from streamtune.benchmark.timely import DEFAULT_WINDOW
     from streamtune.cli.live import LiveTable
     from streamtune.cli.timely_tuning import find_timely_job, tune_timely
+    from streamtune.labs.timely import DEFAULT_WINDOW
 
     with LiveTable(find_timely_job(job).job, changes or 0, err) as live:
         return tune_timely(

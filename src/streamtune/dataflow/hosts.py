@@ -11,8 +11,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from streamtune.dataflow.job import ParallelismPlan
-from streamtune.dataflow.operator import Frozen
 from streamtune.errors import DataflowError
+from streamtune.frozen import Frozen
 
 # The clock rate at which an operator takes the service time that its physics names.
 REFERENCE_GHZ = 2.0

@@ -9,7 +9,7 @@ from datetime import datetime
 from pydantic import Field
 
 from streamtune.dataflow.job import ParallelismPlan
-from streamtune.dataflow.operator import Frozen
+from streamtune.frozen import Frozen
 
 # StreamTune Section V-B: an operator is under backpressure when its backpressured share exceeds 10 %.
 BACKPRESSURE_SHARE = 0.10

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
+
+from streamtune.frozen import Frozen
 
 # The types our workloads are made of. Any other identifier is accepted: encoders map it to their `unknown` slot.
 SOURCE = "source"
@@ -18,12 +20,6 @@ Partitioning = Literal["forward", "rebalance", "hash", "broadcast"]
 
 _SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$")
-
-
-class Frozen(BaseModel):
-    """The base of our nouns: immutable, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 def parse_length(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
+from streamtune.frozen import Frozen
 
 # A capacity that misses a rate by float noise alone still serves it.
 _ROUNDING = 1e-9

@@ -10,7 +10,8 @@ from pydantic import Field
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import Job
 from streamtune.dataflow.observation import Observation, OperatorMetrics
-from streamtune.dataflow.operator import Aggregate, Frozen, Join, Operator, Partitioning, Window
+from streamtune.dataflow.operator import Aggregate, Join, Operator, Partitioning, Window
+from streamtune.frozen import Frozen
 
 SCHEMA_VERSION = 1
 

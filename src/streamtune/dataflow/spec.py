@@ -13,9 +13,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import DEFAULT_MAX_PARALLELISM, Job
-from streamtune.dataflow.operator import Frozen, Operator, Partitioning
+from streamtune.dataflow.operator import Operator, Partitioning
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.errors import DataflowError, SpecError
+from streamtune.frozen import Frozen
 
 
 class _Input(Frozen):

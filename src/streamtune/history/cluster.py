@@ -26,11 +26,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from streamtune.dataflow import Dataflow
-from streamtune.dataflow.operator import Frozen
+from streamtune.frozen import Frozen
 from streamtune.history.errors import HistoryError
 from streamtune.history.pair_work import SparkPairBounds
 from streamtune.history.shapes import CANONICAL_FORM, RUNS, dataflow_of, run_forms, shape_counts
-from streamtune.history.tables import History
+from streamtune.history.store import History
 from streamtune.similarity import pack
 from streamtune.similarity.distance_table import DistanceTable
 from streamtune.similarity.kmeans import (

@@ -13,23 +13,23 @@ from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from streamtune.dataflow.operator import Frozen
-from streamtune.features import (
+from streamtune.frozen import Frozen
+from streamtune.history.errors import HistoryError
+from streamtune.history.flatten import floats, list_column
+from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
+from streamtune.history.schema import DAY, FEATURES
+from streamtune.history.split import DEFAULT_TEST_SHARE, TRAIN, split_column
+from streamtune.history.store import History
+from streamtune.models.features import (
     CATEGORIES,
     NUMBERS,
     STATIC_NUMBERS,
     CategoryColumn,
     FeatureEncoder,
     OperatorColumns,
-    seen_selectivity,
 )
-from streamtune.history.errors import HistoryError
-from streamtune.history.files import Files
-from streamtune.history.flatten import floats, list_column
-from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
-from streamtune.history.schema import DAY, FEATURES
-from streamtune.history.split import DEFAULT_TEST_SHARE, TRAIN, split_column
-from streamtune.history.tables import History
+from streamtune.readings.selectivity import observed_selectivity
+from streamtune.spark.files import Files
 
 _FIELDS = (*CATEGORIES, *STATIC_NUMBERS, "records_in_per_s", "records_out_per_s")
 _SUMMARY = "feature string, value string, low double, high double, total double, count double"
@@ -145,7 +145,7 @@ def operator_columns(batch: pa.RecordBatch, graphs: FlatGraphs) -> OperatorColum
         categories=categories,
         numbers={name: floats(operator_values(batch, name)) for name in STATIC_NUMBERS},
         offered=np.where(graphs.is_source, np.nan_to_num(graphs.nominal_per_s, nan=0.0), 0.0),
-        selectivity=seen_selectivity(
+        selectivity=observed_selectivity(
             floats(operator_values(batch, "records_in_per_s")), floats(operator_values(batch, "records_out_per_s"))
         ),
         edge_source=graphs.edge_source,

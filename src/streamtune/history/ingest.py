@@ -21,12 +21,14 @@ from pyspark.sql import functions as sql
 from streamtune.history import reasons
 from streamtune.history.checking import CHECKED, check_rows
 from streamtune.history.errors import HistoryError
-from streamtune.history.files import Files, FileStatus
 from streamtune.history.pdsp import MINIMUM_WINDOW_S, read_pdsp
 from streamtune.history.readers import Reader, read_raw, read_runs, unreadable
-from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN, nullable
-from streamtune.history.tables import History, Table
+from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN
+from streamtune.history.store import History
 from streamtune.history.validate import ValidationSettings
+from streamtune.spark.files import Files, FileStatus
+from streamtune.spark.schemas import nullable
+from streamtune.spark.tables import Table
 
 _PLACE = ["source_file", "block_start", "line_in_block"]
 READERS: dict[str, Reader] = {"runs": read_runs, "pdsp": read_pdsp}

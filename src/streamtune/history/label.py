@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from streamtune.history.flatten import floats, list_column
 from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
 from streamtune.history.schema import DAY, LABELS
-from streamtune.history.tables import History
-from streamtune.labels import LabelSettings, OperatorBatch, label_batch
+from streamtune.history.store import History
+from streamtune.readings import LabelSettings, OperatorBatch, label_batch
 
 _METRICS = (
     "busy_ms_per_s",

@@ -18,8 +18,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from streamtune.dataflow.run import SCHEMA_VERSION
 from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
-from streamtune.history.files import Files, FileStatus
-from streamtune.history.schema import RUN, nullable
+from streamtune.history.schema import RUN
+from streamtune.spark.files import Files, FileStatus
+from streamtune.spark.schemas import nullable
 
 Reader = Callable[[DataFrame], DataFrame]
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sql
 from streamtune.dataflow import Dataflow
 from streamtune.history.flatten import list_column
 from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
-from streamtune.history.tables import History
+from streamtune.history.store import History
 
 CANONICAL_FORM = "canonical_form"
 RUNS = "runs"

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from streamtune.history.errors import HistoryError
-from streamtune.history.tables import History
+from streamtune.history.store import History
 
 
 @dataclass(frozen=True)

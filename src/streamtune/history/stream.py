@@ -14,11 +14,11 @@ from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamtune.dataflow.operator import Frozen
-from streamtune.history.files import FileStatus
+from streamtune.frozen import Frozen
 from streamtune.history.ingest import IngestReport, ingest_files
-from streamtune.history.tables import History
+from streamtune.history.store import History
 from streamtune.history.validate import ValidationSettings
+from streamtune.spark.files import FileStatus
 
 _FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
-from streamtune.dataflow.operator import SOURCE, Frozen
+from streamtune.dataflow.operator import SOURCE
 from streamtune.dataflow.run import SCHEMA_VERSION
+from streamtune.frozen import Frozen
 from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
 from streamtune.history.flatten import (

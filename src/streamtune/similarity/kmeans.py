@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
 from streamtune.errors import StreamTuneError
+from streamtune.frozen import Frozen
 from streamtune.similarity.distance_table import DistanceTable
 
 Indices = NDArray[np.int64]

@@ -16,7 +16,7 @@ from streamtune.tuners.greedy import Greedy, GreedySettings
 from streamtune.tuners.streamtune import Memory, PaperStreamTune, Pretrained, StreamTune, StreamTuneSettings
 
 if TYPE_CHECKING:
-    from streamtune.costmodel.model import CostModel
+    from streamtune.models.costmodel.model import CostModel
 
 # Every one of these can be made from a job alone.
 TUNERS: dict[str, type[Tuner]] = {
@@ -58,9 +58,16 @@ def make_tuner(
     return TUNERS[name](job)
 
 
+def make_contestant(name: str, job: Job, *, model: Path | None = None, cost_model: Path | None = None) -> Tuner:
+    """A tuner for a contest in which every rate is one tuning process: nobody waits an hour before scaling down."""
+    if name == FlinkAutoscaler.name:
+        return FlinkAutoscaler(job, FlinkAutoscalerSettings(scale_down_interval_s=0))
+    return make_tuner(name, job, model=model, cost_model=cost_model)
+
+
 def _zerotune(job: Job, cost_model: Path | CostModel | None) -> Tuner:
     """Loads torch."""
-    from streamtune.costmodel.model import CostModel
+    from streamtune.models.costmodel.model import CostModel
     from streamtune.tuners.zerotune import ZeroTune
 
     if isinstance(cost_model, Path):
@@ -81,8 +88,8 @@ def check_tuner(name: str, *, has_model: bool, has_cost_model: bool = False) -> 
 
 def load_model(path: Path, job: Job) -> Pretrained:
     """A model bundle brought to this job; loads torch."""
-    from streamtune.encoder.assigned import AssignedModel
-    from streamtune.encoder.bundle import ModelBundle
+    from streamtune.models.assigned import AssignedModel
+    from streamtune.models.bundle import ModelBundle
 
     return AssignedModel.of(ModelBundle.load(path), job)
 
@@ -111,6 +118,7 @@ __all__ = [
     "Tuner",
     "check_tuner",
     "load_model",
+    "make_contestant",
     "make_tuner",
     "tuner_names",
 ]

@@ -10,9 +10,9 @@ from typing import Literal
 
 from streamtune.dataflow import Job, Observation, ParallelismPlan
 from streamtune.errors import TuningError
+from streamtune.readings.metrics import LastKnownPlan, processing_ability
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.gaussian_process import GaussianProcess
-from streamtune.tuners.readings import LastKnownPlan, processing_ability
 
 _ROUNDING = 1e-9
 Phase = Literal["watching", "big", "small"]

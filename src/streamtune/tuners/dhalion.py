@@ -9,8 +9,8 @@ from typing import Literal
 
 from streamtune.dataflow import Job, Observation, ParallelismPlan
 from streamtune.errors import TuningError
+from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
 from streamtune.tuners.base import Recommendation, Tuner
-from streamtune.tuners.readings import LastKnownPlan, hottest_busy_share, suspects
 
 Direction = Literal["up", "down"]
 Suspension = Literal["held_back", "backpressured_time"]

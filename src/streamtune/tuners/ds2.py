@@ -9,8 +9,9 @@ from types import MappingProxyType
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics, ParallelismPlan
 from streamtune.errors import TuningError
+from streamtune.readings.metrics import LastKnownPlan, processing_ability
+from streamtune.readings.selectivity import selectivity
 from streamtune.tuners.base import Recommendation, Tuner
-from streamtune.tuners.readings import LastKnownPlan, processing_ability, selectivity
 
 # A factor that exceeds a whole number by float noise alone must not cost an instance.
 _ROUNDING = 1e-9
@@ -22,7 +23,7 @@ class DS2Settings:
 
     ``scaling_factor`` is its head room, ``ignored_drop`` the largest drop not worth a restart. ``calibration`` gives,
     per operator type, the busy share that an operator reports when it is truly busy all the time (see
-    ``streamtune.history.capacity``); types that are not named count as exact.
+    ``streamtune.training.capacity``); types that are not named count as exact.
     """
 
     scaling_factor: float = 0.0

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics
 from streamtune.errors import TuningError
+from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share
 from streamtune.tuners.base import Recommendation, Tuner
-from streamtune.tuners.readings import LastKnownPlan, hottest_busy_share
 
 
 def _option(key: str, default: float, description: str) -> float:

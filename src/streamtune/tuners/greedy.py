@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from streamtune.dataflow import Job, Observation
 from streamtune.errors import TuningError
+from streamtune.readings.metrics import LastKnownPlan, suspects
 from streamtune.tuners.base import Recommendation, Tuner
-from streamtune.tuners.readings import LastKnownPlan, suspects
 
 
 @dataclass(frozen=True)

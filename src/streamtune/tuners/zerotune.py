@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from streamtune.costmodel.advice import AdviceSettings, advise
-from streamtune.costmodel.model import CostModel
 from streamtune.dataflow import Job, Observation
 from streamtune.dataflow.hosts import Cluster
 from streamtune.errors import TuningError
+from streamtune.models.costmodel.advice import AdviceSettings, advise
+from streamtune.models.costmodel.model import CostModel
 from streamtune.tuners.base import Recommendation, Tuner
 
 _FEWEST_CANDIDATES = 100

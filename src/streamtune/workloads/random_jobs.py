@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.operator import JOIN_TYPES, KEYED_TYPES, SINK, SOURCE, Aggregate, Join, Operator, Window
 from streamtune.errors import DataflowError
+from streamtune.readings.demand import input_rates
 from streamtune.workloads.physics_model import expected_selectivity, expected_service_us, generator, significant
 from streamtune.workloads.pqp import draw_window, pick
 from streamtune.workloads.workload import PEAK_MULTIPLE, Workload, assemble

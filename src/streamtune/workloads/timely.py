@@ -13,10 +13,10 @@ import re
 from dataclasses import replace
 
 from streamtune.dataflow import Dataflow, Job, Operator, Window
-from streamtune.dataflow.demand import input_rates
-from streamtune.dataflow.operator import Frozen
 from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
 from streamtune.dataflow.spec import JobSpec
+from streamtune.frozen import Frozen
+from streamtune.readings.demand import input_rates
 from streamtune.workloads import nexmark
 from streamtune.workloads.catalogue import UnknownWorkloadError
 from streamtune.workloads.random_jobs import random_job

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import DEFAULT_MAX_PARALLELISM, Job
 from streamtune.dataflow.operator import Operator
 from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
 from streamtune.dataflow.spec import JobSpec
 from streamtune.errors import DataflowError
+from streamtune.readings.demand import input_rates
 from streamtune.workloads.physics_model import draw_physics, generator
 
 Template = Literal["nexmark", "pqp-linear", "pqp-2way", "pqp-3way", "random"]

@@ -13,16 +13,16 @@ from pydantic import Field
 
 from streamtune.clock import Clock, SystemClock
 from streamtune.dataflow import Run
-from streamtune.dataflow.operator import Frozen
 from streamtune.engines.base import NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.plan import ImportedJob, import_job, operator_ids
 from streamtune.engines.flink.polling import Poller
+from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates
 from streamtune.engines.flink.responses import RUNNING, FlinkGarbledError
-from streamtune.engines.flink.workload.program import JOB_PARAMETER, RATES_PARAMETER, read_rates
 from streamtune.errors import StreamTuneError
+from streamtune.frozen import Frozen
 
 ENGINE = "flink"
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import Field
 
 from streamtune.clock import Clock, SystemClock
 from streamtune.dataflow import Job, Observation, ParallelismPlan
-from streamtune.dataflow.operator import Frozen
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkUnreachableError
@@ -20,11 +20,11 @@ from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
 from streamtune.engines.flink.polling import Poller, state_of
+from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
 from streamtune.engines.flink.rescaling import Program, RescaleFailedError, Rescaler, RescaleSettings
 from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
-from streamtune.engines.flink.workload.program import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
-from streamtune.engines.flink.workload.submission import Submitter
 from streamtune.errors import EngineError
+from streamtune.frozen import Frozen
 
 # By the subtasks' own clocks; the rest is what the JobManager's fetches are apart.
 _COVERED_SHARE = 0.8
@@ -51,6 +51,16 @@ class _Attached:
     rates_file: Path | None
     known_rates: dict[str, float] = field(default_factory=dict)
     changed_at: datetime | None = None
+
+
+class Submitter(Protocol):
+    """Starts job specs as Flink jobs; ``streamtune.labs.flink`` has one that emulates them."""
+
+    def program(self, job: Job) -> tuple[Program, Path]:
+        """How to start this job, and the file its rates are read from."""
+
+    def offer(self, rates_file: Path, rates: Mapping[str, float]) -> None:
+        """Set the rates that the job's sources are offered."""
 
 
 class FlinkEngine(Engine):

@@ -17,8 +17,9 @@ from pathlib import Path
 import yaml
 from pydantic import Field, ValidationError
 
-from streamtune.dataflow.operator import Aggregate, Frozen, Join, Operator, Window
+from streamtune.dataflow.operator import Aggregate, Join, Operator, Window
 from streamtune.errors import EngineError
+from streamtune.frozen import Frozen
 
 
 class OperatorOverride(Frozen):

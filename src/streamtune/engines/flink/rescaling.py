@@ -14,12 +14,12 @@ from pydantic import Field
 
 from streamtune.clock import Clock
 from streamtune.dataflow import ParallelismPlan
-from streamtune.dataflow.operator import Frozen
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import state_of
 from streamtune.engines.flink.responses import Bounds, JobDetails
 from streamtune.errors import EngineError
+from streamtune.frozen import Frozen
 
 OVERRIDES_OPTION = "pipeline.jobvertex-parallelism-overrides"
 

@@ -27,8 +27,8 @@ from pydantic import Field
 from streamtune.dataflow import Job
 from streamtune.dataflow.chaining import chain_heads, chained, forwarded
 from streamtune.dataflow.hosts import Cluster
-from streamtune.dataflow.operator import Frozen
 from streamtune.engines.simulator.host_kernel import settle
+from streamtune.frozen import Frozen
 
 if TYPE_CHECKING:
     from streamtune.engines.simulator.model import Topology

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.dataflow import Job, ParallelismPlan
-from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.simulator.hosts import Demand, HostSettings, OnHosts, put_on_hosts
 from streamtune.engines.simulator.kernel import EMITTED, TAKEN, run_steps
 from streamtune.engines.simulator.settings import SimulatorSettings
 from streamtune.errors import EngineError
+from streamtune.readings.demand import input_rates
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

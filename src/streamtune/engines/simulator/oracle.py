@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamtune.dataflow import BACKPRESSURE_SHARE, Job, Observation, ParallelismPlan
-from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator.engine import simulate_once
 from streamtune.engines.simulator.model import physics_in_order
 from streamtune.engines.simulator.settings import SimulatorSettings
+from streamtune.readings.demand import input_rates
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
+from streamtune.frozen import Frozen
 
 
 class MeasurementError(Frozen):

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics, ParallelismPlan
-from streamtune.dataflow.operator import Frozen
 from streamtune.engines.timely.latency import EpochLatencies, slope
-from streamtune.labels import BOTTLENECK, LabelSettings, label_observation
+from streamtune.frozen import Frozen
+from streamtune.readings import BOTTLENECK, LabelSettings, label_observation
 
 ENGINE = "timely"
 

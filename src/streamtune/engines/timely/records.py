@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping
 
 from streamtune.dataflow import Dataflow, Operator
-from streamtune.dataflow.demand import input_rates
 from streamtune.dataflow.operator import JOIN_TYPES
 from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.readings.demand import input_rates
 
 # Identity (64 random bits), event time in µs since the start of the job, value.
 Record = tuple[int, int, int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
-from streamtune.labels import LabelSettings
+from streamtune.frozen import Frozen
+from streamtune.readings import LabelSettings
 
 
 class TimelySettings(Frozen):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamtune.bottleneck import make_classifier
 from streamtune.dataflow import Job
 from streamtune.errors import TuningError
+from streamtune.models.bottleneck import make_classifier
 from streamtune.tuners.streamtune.estimator import NeedEstimator, Situation, Verdict
 from streamtune.tuners.streamtune.experience import Lesson
 from streamtune.tuners.streamtune.pretrained import Pretrained

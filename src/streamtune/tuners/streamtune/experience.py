@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.dataflow import Job, Observation
-from streamtune.dataflow.demand import input_rates
-from streamtune.labels import LabelSettings, label_observation
-from streamtune.labels.kernel import BOTTLENECK, FINE
+from streamtune.readings import LabelSettings, label_observation
+from streamtune.readings.demand import input_rates
+from streamtune.readings.labels import BOTTLENECK, FINE
 
 # Rates that differ by less count as the same: selectivities are measured.
 _SAME_RATE = 0.005

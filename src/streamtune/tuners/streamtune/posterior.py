@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from streamtune.capacity import CapacityBelief, CapacityPrior, read_capacity
 from streamtune.dataflow import Job, OperatorMetrics
-from streamtune.labels.kernel import BOTTLENECK, FINE
+from streamtune.models.capacity import CapacityBelief, CapacityPrior
+from streamtune.readings.capacity import read_capacity
+from streamtune.readings.labels import BOTTLENECK, FINE
 from streamtune.tuners.streamtune.estimator import NeedEstimator, Situation, Verdict
 from streamtune.tuners.streamtune.experience import Lesson
 from streamtune.tuners.streamtune.pretrained import Pretrained

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamtune.capacity import CapacityPrior
+from streamtune.models.capacity import CapacityPrior
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

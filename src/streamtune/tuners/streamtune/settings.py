@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
+from streamtune.frozen import Frozen
 
 Estimator = Literal["posterior", "classifier"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from streamtune.dataflow import Job, Observation, ParallelismPlan
-from streamtune.labels import LabelSettings
+from streamtune.readings import LabelSettings
+from streamtune.readings.metrics import LastKnownPlan, suspects
 from streamtune.tuners.base import Recommendation, Tuner
-from streamtune.tuners.readings import LastKnownPlan, suspects
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
 from streamtune.tuners.streamtune.estimator import NeedEstimator, Situation, Verdict
 from streamtune.tuners.streamtune.experience import Bounds, Experience

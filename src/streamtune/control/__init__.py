@@ -1,0 +1,1 @@
+"""One tuning process (controller) and many jobs (supervisor), under guards, with everything written down."""

@@ -1,0 +1,263 @@
+"""The loop: observe, recommend, deploy, under guards, with every decision written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from streamtune.clock import Clock, SystemClock
+from streamtune.control.audit import AuditTrail
+from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
+from streamtune.errors import TuningError
+from streamtune.tuners.base import Recommendation, Tuner
+
+StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed"]
+Watcher = Callable[["Moment"], None]
+
+
+@dataclass(frozen=True)
+class Guards:
+    """What a tuner may never do, whatever it recommends."""
+
+    max_reconfigurations: int = 10
+    min_parallelism: int = 1
+    max_parallelism: int | None = None
+    exclude: frozenset[str] = frozenset()
+    tune_sources: bool = False
+    dry_run: bool = False
+    not_ready_patience: int = 20
+
+    def __post_init__(self) -> None:
+        for name in ("max_reconfigurations", "min_parallelism", "not_ready_patience"):
+            if getattr(self, name) < 1:
+                raise TuningError(f"{name} must be at least 1, but got {getattr(self, name)}")
+        if self.max_parallelism is not None and self.max_parallelism < self.min_parallelism:
+            raise TuningError(
+                f"max_parallelism {self.max_parallelism} is below min_parallelism {self.min_parallelism}: raise it"
+            )
+
+    def check(self, job: Job) -> None:
+        unknown = sorted(self.exclude - set(job.dataflow.index))
+        if unknown:
+            raise TuningError(
+                f"cannot exclude '{unknown[0]}': the operators of '{job.name}' are {', '.join(job.dataflow.index)}"
+            )
+
+    def apply(
+        self, job: Job, wanted: ParallelismPlan, current: ParallelismPlan
+    ) -> tuple[ParallelismPlan, dict[str, str]]:
+        """The plan that is allowed, and for each operator that was held back, why."""
+        limit = min(self.max_parallelism or job.max_parallelism, job.max_parallelism)
+        allowed: dict[str, int] = {}
+        held: dict[str, str] = {}
+        for operator in job.dataflow.operators:
+            key, degree = operator.id, wanted[operator.id]
+            allowed[key] = degree
+            if key in self.exclude or (operator.is_source and not self.tune_sources):
+                allowed[key] = current[key]
+                if degree != current[key]:
+                    held[key] = f"{degree} was recommended, but the operator is excluded"
+            elif not self.min_parallelism <= degree <= limit:
+                allowed[key] = min(max(degree, self.min_parallelism), limit)
+                held[key] = f"{degree} was recommended, the limits are {self.min_parallelism} to {limit}"
+        return ParallelismPlan(allowed), held
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One point of the story, for live tables and reports: what was seen, and what has just been done."""
+
+    kind: Literal["observed", "applied"]
+    change: int
+    rates: Mapping[str, float]
+    plan: ParallelismPlan
+    observation: Observation | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one tuning process ended."""
+
+    rates: Mapping[str, float]
+    reconfigurations: int
+    stop_reason: StopReason
+    deployment: Deployment
+    observation: Observation
+    backpressure_seen: int
+    recommendation: ParallelismPlan
+
+    @property
+    def backpressure(self) -> bool:
+        """Whether backpressure is left after tuning."""
+        return self.observation.has_backpressure
+
+
+@dataclass
+class Controller:
+    """Brings one engine and one tuner together.
+
+    A tuning process starts when a source rate changes or backpressure appears. Recommend; if the recommendation is
+    what runs, stop; else deploy and observe; stop when there is no backpressure, unless the recommendation was
+    provisional: then the tuner is asked again. The bound on reconfigurations always holds. A job that crashes ends the
+    process on its last good plan, on which its engine has started it again.
+    """
+
+    engine: Engine
+    tuner: Tuner
+    guards: Guards = field(default_factory=Guards)
+    window: MeasurementWindow = field(default_factory=MeasurementWindow)
+    audit: AuditTrail = field(default_factory=lambda: AuditTrail(None))
+    clock: Clock = field(default_factory=SystemClock)
+    watch: Watcher = lambda _moment: None
+
+    def __post_init__(self) -> None:
+        self.guards.check(self.tuner.job)
+        self._change = 0
+        self._applied = 0
+
+    def tune_over(self, deployment: Deployment, rates: Iterable[Mapping[str, float]]) -> Iterator[Outcome]:
+        """One tuning process per change of the source rates, on an engine that drives its sources."""
+        for offered in rates:
+            try:
+                self.engine.set_source_rates(deployment, offered)
+            except JobCrashedError as crash:
+                deployment = self._note(crash)
+            self.audit.write("rates_changed", {"change": self._change, "rates": dict(offered)})
+            outcome = self.tune(deployment)
+            deployment = outcome.deployment
+            yield outcome
+
+    def tune(self, deployment: Deployment) -> Outcome:
+        """One tuning process, from the first observation to the stop rule."""
+        self._applied = 0
+        try:
+            return self._tune(deployment)
+        except JobCrashedError as crash:
+            return self._end_after(crash)
+
+    def _tune(self, deployment: Deployment) -> Outcome:
+        seen = self._observe(deployment)
+        backpressure_seen = int(seen.has_backpressure)
+        reason: StopReason
+        while True:
+            recommendation = self.tuner.recommend(seen)
+            plan, held = self.guards.apply(deployment.job, recommendation.plan, deployment.plan)
+            self._write_decision(seen, recommendation, plan, held)
+            if plan == deployment.plan:
+                reason = "unchanged"
+                break
+            if self.guards.dry_run:
+                reason = "dry_run"
+                break
+            deployment = self._deploy(deployment, plan)
+            seen = self._observe(deployment)
+            backpressure_seen += int(seen.has_backpressure)
+            if not (seen.has_backpressure or recommendation.provisional):
+                reason = "no_backpressure"
+                break
+            if self._applied >= self.guards.max_reconfigurations:
+                reason = "bound"
+                break
+        return self._end(reason, deployment, seen, backpressure_seen, plan)
+
+    def _end_after(self, crash: JobCrashedError) -> Outcome:
+        """Nothing is recommended after a crash: look at what runs now, and say so."""
+        deployment = self._note(crash)
+        seen = self._observe(deployment)
+        return self._end("crashed", deployment, seen, int(seen.has_backpressure), deployment.plan)
+
+    def _note(self, crash: JobCrashedError) -> Deployment:
+        """Write a crash down; what runs since."""
+        plan = dict(crash.deployment.plan)
+        self.audit.write("crashed", {"change": self._change, "problem": str(crash), "plan": plan})
+        return crash.deployment
+
+    def _end(
+        self,
+        reason: StopReason,
+        deployment: Deployment,
+        seen: Observation,
+        backpressure_seen: int,
+        plan: ParallelismPlan,
+    ) -> Outcome:
+        self._write_stop(reason, self._applied, seen, deployment)
+        self._change += 1
+        return Outcome(dict(seen.source_rates), self._applied, reason, deployment, seen, backpressure_seen, plan)
+
+    def _deploy(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+        self.audit.write("deploying", {"change": self._change, "from": dict(deployment.plan), "to": dict(plan)})
+        self._applied += 1
+        deployment = self.engine.rescale(deployment, plan)
+        self.audit.write("deployed", {"change": self._change, "plan": dict(plan)})
+        self.watch(Moment("applied", self._change, {}, plan))
+        return deployment
+
+    def _observe(self, deployment: Deployment) -> Observation:
+        for _ in range(self.guards.not_ready_patience):
+            seen = self.engine.observe(deployment, self.window)
+            if isinstance(seen, Observation):
+                self.tuner.learn(seen)
+                self.audit.write("observed", {"change": self._change, **_summary(seen)})
+                self.watch(Moment("observed", self._change, seen.source_rates, deployment.plan, seen))
+                return seen
+            self._wait(seen)
+        raise TuningError(
+            f"'{deployment.id}' gave no usable metrics in {self.guards.not_ready_patience} attempts: "
+            "check that the job is running and its metrics are served"
+        )
+
+    def _wait(self, not_ready: NotReady) -> None:
+        self.audit.write("not_ready", {"change": self._change, "reason": not_ready.reason})
+        self.clock.sleep(not_ready.retry_after_s)
+
+    def _write_decision(
+        self, seen: Observation, recommendation: Recommendation, plan: ParallelismPlan, held: Mapping[str, str]
+    ) -> None:
+        self.audit.write(
+            "recommended",
+            {
+                "change": self._change,
+                "tuner": self.tuner.name,
+                "from": dict(seen.plan),
+                "recommended": dict(recommendation.plan),
+                "chosen": dict(plan),
+                "provisional": recommendation.provisional,
+                "why": dict(recommendation.why),
+                "figures": {key: dict(values) for key, values in recommendation.figures.items()},
+                "held_back": dict(held),
+            },
+        )
+
+    def _write_stop(self, reason: StopReason, applied: int, seen: Observation, deployment: Deployment) -> None:
+        self.audit.write(
+            "stopped",
+            {
+                "change": self._change,
+                "reason": reason,
+                "reconfigurations": applied,
+                "backpressure": seen.has_backpressure,
+                "plan": dict(deployment.plan),
+                "total_parallelism": deployment.plan.total,
+            },
+        )
+
+
+def _summary(seen: Observation) -> dict[str, Any]:
+    """An observation as the audit trail keeps it."""
+    return {
+        "at": seen.observed_at.isoformat(),
+        "rates": dict(seen.source_rates),
+        "backpressured": list(seen.backpressured()),
+        "bottlenecks": list(seen.bottlenecks),
+        "operators": {
+            key: {
+                "parallelism": m.parallelism,
+                "in_per_s": round(m.records_in_per_s, 3),
+                "busy": round(m.busy_share, 4),
+                "backpressured": round(m.backpressured_share, 4),
+            }
+            for key, m in seen.operators.items()
+        },
+    }

@@ -1,0 +1,172 @@
+"""What was measured on a real Flink, as findings: downtime, cost of polling, the simulator's fidelity, tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import mean, median
+from typing import Any
+
+from streamtune.control.story import TuningStory
+from streamtune.experiments.paper.contest import WORKLOADS
+from streamtune.experiments.paper.findings import Check, Finding, Shown, grouped_bars
+
+
+def flink_findings(measured: Mapping[str, Any]) -> list[Finding]:
+    """Of the pieces that ``benchmarks/flink.py`` keeps, by their keys; what was not measured is not there."""
+
+    def under(part: str) -> dict[str, Any]:
+        return {key: value for key, value in measured.items() if key.startswith(f"{part}/")}
+
+    return [
+        *downtime_finding(under("downtime")),
+        *polling_finding(under("polling")),
+        *fidelity_finding(under("fidelity")),
+        *tuning_finding(stories_of(measured)),
+    ]
+
+
+def stories_of(measured: Mapping[str, Any]) -> list[TuningStory]:
+    return [TuningStory.model_validate(value) for key, value in measured.items() if key.startswith("tuning/")]
+
+
+def downtime_finding(measured: dict[str, Any]) -> Iterator[Finding]:
+    down = {key.split("/")[1]: [row["down_s"] for row in rows] for key, rows in measured.items()}
+    rows = tuple(
+        (
+            mode,
+            str(len(times)),
+            f"{median(times):.2f}",
+            f"{max(times):.2f}",
+            f"{median(row['until_running_s'] for row in measured[f'downtime/{mode}']):.1f}",
+        )
+        for mode, times in down.items()
+    )
+    if {"live", "restart"} <= set(down):
+        live, restart = median(down["live"]), median(down["restart"])
+        check = Check("live is shorter than stop-and-restart", f"{live:.2f} s against {restart:.2f} s", live < restart)
+        headings = ("mode", "rescales", "down s (median)", "down s (most)", "until all run s")
+        yield Finding(
+            "downtime",
+            "Downtime of a reconfiguration",
+            "a small job without much state on this machine: the time in which nothing reaches the sink",
+            "",
+            (Shown("", headings, rows),),
+            checks=(check,),
+        )
+
+
+def polling_finding(measured: dict[str, Any]) -> Iterator[Finding]:
+    rows = tuple(
+        (
+            f"{row['vertices']} × {row['subtasks']}",
+            str(row["calls"]),
+            f"{row['wall_s']:.2f}",
+            f"{row['cpu_s']:.3f}",
+        )
+        for row in sorted(measured.values(), key=lambda row: row["subtasks"])
+    )
+    if rows:
+        headings = ("vertices × subtasks", "REST calls", "wall s", "CPU s of StreamTune")
+        yield Finding(
+            "polling", "What one snapshot costs", "an observation takes two", "", (Shown("", headings, rows),)
+        )
+
+
+def fidelity_finding(measured: dict[str, Any]) -> Iterator[Finding]:
+    rows = []
+    for key, found in measured.items():
+        errors = sorted(abs(row["busy_simulated"] - row["busy_measured"]) for row in found)
+        agree = mean((row["backpressured_simulated"] > 0.1) == (row["backpressured_measured"] > 0.1) for row in found)
+        rows.append(
+            (
+                key.split("/")[1],
+                f"{median(errors):.3f}",
+                f"{errors[int(0.9 * (len(errors) - 1))]:.3f}",
+                f"{agree:.0%}",
+                *_safe_parallelism(found),
+            )
+        )
+    headings = (
+        "job",
+        "error of busy share (median)",
+        "(90 %)",
+        "same backpressure",
+        "oracle's plan is clean",
+        "one instance less is short",
+    )
+    if rows:
+        yield Finding(
+            "fidelity",
+            "The simulator against Flink",
+            "the same specs at 3, 7 and 10·W_u, at the oracle's plan and with one instance less of its widest operator",
+            "",
+            (Shown("", headings, tuple(rows)),),
+        )
+
+
+def _safe_parallelism(rows: list[dict[str, Any]]) -> tuple[str, str]:
+    """How often Flink is clean at the oracle's plan, and short with one instance less, as the simulator says."""
+    backpressure: dict[tuple[float, bool], bool] = {}
+    for multiple in {row["multiple"] for row in rows}:
+        plans: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        operators = len({row["operator"] for row in rows})
+        of_rate = [row for row in rows if row["multiple"] == multiple]
+        for start in range(0, len(of_rate), operators):
+            seen = of_rate[start : start + operators]
+            plans[all(row["parallelism"] == row["oracle_parallelism"] for row in seen)] += seen
+        for is_oracle, seen in plans.items():
+            if seen:
+                backpressure[multiple, is_oracle] = any(row["backpressured_measured"] > 0.1 for row in seen)
+    clean = [not found for (_, is_oracle), found in backpressure.items() if is_oracle]
+    short = [found for (_, is_oracle), found in backpressure.items() if not is_oracle]
+    return f"{sum(clean)} of {len(clean)}", f"{sum(short)} of {len(short)}"
+
+
+def tuning_finding(stories: Sequence[TuningStory]) -> Iterator[Finding]:
+    if not stories:
+        return
+    jobs = [job for job in WORKLOADS if any(story.job == job for story in stories)]
+    overall, peaks = [], []
+    left: dict[str, int] = {}
+    above: dict[str, list[float]] = {}
+    for tuner in dict.fromkeys(story.tuner for story in stories):
+        own = {story.job: story for story in stories if story.tuner == tuner}
+        changes = [change for story in own.values() for change in story.changes]
+        total, best = sum(one.total_parallelism for one in changes), sum(one.oracle_total or 0 for one in changes)
+        left[tuner] = sum(one.backpressure for one in changes)
+        overall.append(
+            (
+                tuner,
+                f"{mean(one.reconfigurations for one in changes):.2f}",
+                f"{left[tuner]} of {len(changes)}",
+                f"{mean(one.backpressure_seen for one in changes):.2f}",
+                f"{total / best:.3f}",
+            )
+        )
+        above[tuner] = [own[job].over_oracle or 0.0 if job in own else 0.0 for job in jobs]
+        peaks.append((tuner, *(_at_the_top(own[job]) if job in own else "–" for job in jobs)))
+    checks: tuple[Check, ...] = ()
+    if "streamtune" in left:
+        told = ", ".join(f"{tuner} {count}" for tuner, count in left.items())
+        checks = (Check("StreamTune leaves no backpressure", told, left["streamtune"] == 0),)
+    yield Finding(
+        "tuning",
+        "Tuning over one cycle of ten rates",
+        f"{len(jobs)} jobs at this machine's rates; the oracle knows the emulated service times",
+        "StreamTune recommends the least parallelism, restarts least and never leaves backpressure.",
+        (
+            Shown(
+                "all jobs",
+                ("tuner", "reconfigurations / change", "ended with backpressure", "seen / change", "total / oracle"),
+                tuple(overall),
+            ),
+            Shown("total parallelism at 10·W_u (oracle's)", ("tuner", *jobs), tuple(peaks)),
+        ),
+        pictures=(grouped_bars(jobs, above, "total parallelism / oracle, ten rates", 1.0),),
+        checks=checks,
+    )
+
+
+def _at_the_top(story: TuningStory) -> str:
+    top = max(story.changes, key=lambda change: sum(change.rates.values()))
+    return f"{top.total_parallelism} ({top.oracle_total})"

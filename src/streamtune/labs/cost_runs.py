@@ -1,0 +1,131 @@
+"""Labelled plans for cost models, one by one: a query of ZeroTune's Table III, a plan for it, and its simulated run.
+
+Every plan is drawn from (seed, its number): how many others there are, and who draws them, does not matter.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.engines.base import MeasurementWindow
+from streamtune.engines.simulator import simulate_once
+from streamtune.errors import StreamTuneError
+from streamtune.frozen import Frozen
+from streamtune.models.costmodel.columns import PlanColumns
+from streamtune.models.costmodel.optisample import OptiSample
+from streamtune.readings.selectivity import observed_selectivity
+from streamtune.workloads.zerotune import (
+    PARAMETERS,
+    SEEN,
+    SEEN_STRUCTURES,
+    UNSEEN,
+    ParameterRanges,
+    ZeroTuneQuery,
+    draw_query,
+    random_degrees,
+    with_unseen,
+)
+
+Enumeration = Literal["optisample", "random"]
+_PLANS, _CALIBRATION = 1, 2
+# OptiSample alone gives one plan per query, and a model that has seen nothing else cannot tell what a plan with far too
+# few instances would do. Half of the plans are therefore stretched by a factor between these, and each operator by one
+# of its own.
+_STRETCH_ALL = (1 / 16, 4.0)
+_STRETCH_ONE = 0.4
+_CALIBRATION_QUERIES = 300
+
+
+class PlanDataSettings(Frozen):
+    """Which plans are drawn."""
+
+    plans: int = Field(default=24_000, ge=1, description="how many plans, each of a query of its own")
+    seed: int = Field(default=0, ge=0, description="draws everything")
+    structures: tuple[str, ...] = Field(default=SEEN_STRUCTURES, description="structures, in turn")
+    enumeration: Enumeration = Field(default="optisample", description="how parallelism is chosen")
+    explore: bool = Field(default=True, description="stretch half of OptiSample's plans at random, to see bad ones too")
+    ranges: str = Field(
+        default="seen", description="seen, unseen, or the one parameter that is drawn from the testing range"
+    )
+    first: int = Field(default=0, ge=0, description="number of the first query: other numbers, other queries")
+    settle_s: float = Field(default=60.0, ge=0, description="simulated wait before measuring")
+    window_s: float = Field(default=60.0, gt=0, description="simulated measuring window (the paper: 60 s)")
+
+    @property
+    def parameter_ranges(self) -> ParameterRanges:
+        return {"seen": SEEN, "unseen": UNSEEN}.get(self.ranges) or with_unseen(self.ranges)
+
+    def check(self) -> None:
+        """Refuse ranges that do not exist before anything is started."""
+        if self.ranges not in ("seen", "unseen", *PARAMETERS):
+            raise StreamTuneError(
+                f"unknown ranges '{self.ranges}': choose seen, unseen or one of {', '.join(PARAMETERS)}"
+            )
+
+
+def query_of(number: int, settings: PlanDataSettings) -> ZeroTuneQuery:
+    """The query of this number; structures take turns."""
+    structure = settings.structures[number % len(settings.structures)]
+    return draw_query(structure, settings.first + number, settings.seed, settings.parameter_ranges)
+
+
+def plan_of(query: ZeroTuneQuery, number: int, settings: PlanDataSettings, optisample: OptiSample) -> ParallelismPlan:
+    """One enumerated plan."""
+    rng = np.random.default_rng([settings.seed, settings.first + number, _PLANS])
+    if settings.enumeration == "random":
+        return ParallelismPlan(random_degrees(query, rng))
+    scale: dict[str, float] | float = 1.0
+    if settings.explore and rng.random() < 0.5:
+        overall = np.exp(rng.uniform(*np.log(_STRETCH_ALL)))
+        scale = {key: float(overall * rng.lognormal(0.0, _STRETCH_ONE)) for key in query.job.dataflow.index}
+    return ParallelismPlan(optisample.degrees(query.job, query.largest_parallelism, scale=scale))
+
+
+def observe(query: ZeroTuneQuery, plan: ParallelismPlan, seed: int, window: MeasurementWindow) -> Observation:
+    """Run a plan once on its hosts."""
+    rates = query.job.source_rates
+    return simulate_once(query.job, query.physics, plan, rates, window=window, seed=seed, cluster=query.cluster)
+
+
+@lru_cache(maxsize=8)
+def calibrated_optisample(seed: int = 0, queries: int = _CALIBRATION_QUERIES) -> OptiSample:
+    """Scaling factors and usual selectivities from random plans of training queries, as the paper's footnote asks."""
+    settings = PlanDataSettings(seed=seed, enumeration="random", first=10**8)
+    window = MeasurementWindow(settings.settle_s, settings.window_s)
+    runs: list[tuple[Job, Observation]] = []
+    for number in range(queries):
+        query = query_of(number, settings)
+        plan = ParallelismPlan(random_degrees(query, np.random.default_rng([seed, number, _CALIBRATION])))
+        runs.append((query.job, observe(query, plan, number, window)))
+    return OptiSample.calibrated(runs)
+
+
+def labelled_plan(number: int, settings: PlanDataSettings, optisample: OptiSample) -> dict[str, Any]:
+    """One row: the plan's columns, and what was measured."""
+    query = query_of(number, settings)
+    plan = plan_of(query, number, settings, optisample)
+    noise = int(np.random.SeedSequence([settings.seed, settings.first + number]).generate_state(1)[0])
+    seen = observe(query, plan, noise, MeasurementWindow(settings.settle_s, settings.window_s))
+    return {**describe(query, plan, seen), "enumeration": settings.enumeration, "ranges": settings.ranges}
+
+
+def describe(query: ZeroTuneQuery, plan: ParallelismPlan, seen: Observation) -> dict[str, Any]:
+    """The row of an observed plan; selectivities as they were seen."""
+    job = query.job
+    metrics = [seen.operators[operator.id] for operator in job.dataflow.operators]
+    ratios = observed_selectivity([m.records_in_per_s for m in metrics], [m.records_out_per_s for m in metrics])
+    selectivities = dict(zip(job.dataflow.index, ratios.tolist(), strict=True))
+    degrees = [plan[key] for key in job.dataflow.index]
+    columns = PlanColumns.of_plans(job, degrees, query.cluster, rates=seen.source_rates, selectivities=selectivities)
+    return {
+        "query": job.name,
+        "structure": query.structure,
+        "latency_ms": seen.latency_ms,
+        "throughput_per_s": seen.throughput_per_s,
+        **columns.to_record(),
+    }

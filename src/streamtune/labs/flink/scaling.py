@@ -1,0 +1,53 @@
+"""Specs of a big platform at the rates of a small machine: fewer records that each take longer, same parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
+from streamtune.dataflow.spec import JobSpec
+from streamtune.errors import EngineError
+from streamtune.readings.demand import input_rates
+
+# A generator and its hand-over cost this much on a slow core; a record that claims to cost less cannot be emulated.
+_LEAST_SERVICE_US = 20.0
+
+
+def scale_spec(
+    spec: JobSpec, peak_rates: Mapping[str, float], *, max_rate_per_s: float, max_parallelism: int | None = None
+) -> JobSpec:
+    """The same job with every rate divided by a factor k and every service time multiplied by it.
+
+    What an operator needs, rate times service time, is the same before and after. k is the least factor (at least 1)
+    that keeps every operator's input at or below ``max_rate_per_s`` when the sources offer ``peak_rates``. Where
+    ``max_parallelism`` is given, service times are also shortened until no operator needs more than that at the peak.
+
+    >>> from streamtune.workloads import load
+    >>> q1 = load("nexmark-q1")
+    >>> small = scale_spec(q1.spec, q1.rates_at(10), max_rate_per_s=1000.0)
+    >>> small.job.source_rates
+    {'bids': 100.0}
+    """
+    if spec.physics is None:
+        raise EngineError(f"job '{spec.job.name}' has no physics: there is nothing to scale")
+    selectivities = {key: one.selectivity for key, one in spec.physics.items()}
+    demand = input_rates(spec.job.dataflow, selectivities, peak_rates)
+    factor = max(1.0, max(demand.values()) / max_rate_per_s)
+    small_demand = {key: rate / factor for key, rate in demand.items()}
+    physics = {
+        key: one.model_copy(update={"service_us": max(_LEAST_SERVICE_US, one.service_us * factor)})
+        for key, one in spec.physics.items()
+    }
+    if max_parallelism is not None:
+        physics = {
+            key: one if key in spec.job.source_rates else _shortened(one, small_demand[key], max_parallelism)
+            for key, one in physics.items()
+        }
+    scaled = JobSpec(spec.job, physics)
+    return scaled.with_rates({source: rate / factor for source, rate in spec.job.source_rates.items()})
+
+
+def _shortened(physics: OperatorPhysics, rate_per_s: float, limit: int) -> OperatorPhysics:
+    while smallest_parallelism(physics, rate_per_s, limit) is None:
+        physics = physics.model_copy(update={"service_us": physics.service_us * 0.9})
+    return physics

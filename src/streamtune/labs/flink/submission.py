@@ -1,0 +1,70 @@
+"""Submitting job specs: the compiled jar goes to the cluster once, every job gets a rates file of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamtune.dataflow import Job
+from streamtune.dataflow.spec import JobSpec
+from streamtune.engines.flink.client import FlinkClient
+from streamtune.engines.flink.published import write_rates
+from streamtune.engines.flink.rescaling import Program
+from streamtune.errors import EngineError
+from streamtune.labs.flink.distribution import FlinkDistribution
+from streamtune.labs.flink.jar import EMULATED_JOB, SQL_JOB, workload_jar
+from streamtune.labs.flink.program import WorkloadSettings, program_argument
+
+
+class Submitter:
+    """Knows the physics of the specs it may emulate, by job name; nobody else gets to see it."""
+
+    def __init__(
+        self,
+        client: FlinkClient,
+        *specs: JobSpec,
+        folder: Path,
+        distribution: FlinkDistribution | None = None,
+        settings: WorkloadSettings | None = None,
+    ) -> None:
+        self._client = client
+        self._specs = {spec.job.name: spec for spec in specs}
+        self._folder = folder
+        self._distribution = distribution
+        self._settings = settings or WorkloadSettings()
+        self._jar_id: str | None = None
+
+    def program(self, job: Job) -> tuple[Program, Path]:
+        """How to start this job, and the file its rates are read from."""
+        spec = self._specs.get(job.name)
+        if spec is None:
+            known = ", ".join(self._specs) or "none"
+            raise EngineError(f"no spec for job '{job.name}': the specs that can be emulated are {known}")
+        known_spec = JobSpec(job, spec.physics)
+        rates_file = self._folder.resolve() / f"{job.name}-{uuid.uuid4().hex[:8]}.rates.json"
+        program = Program(
+            self.jar_id,
+            EMULATED_JOB,
+            argument_of=lambda plan: program_argument(known_spec, plan, rates_file, self._settings),
+        )
+        return program, rates_file
+
+    def sql_program(self, script: str) -> Program:
+        """How to start a SQL script: statements end with a semicolon at the end of a line."""
+        statements = [part.strip() for part in f"{script.strip()}\n".split(";\n")]
+        statements = [part for part in statements if part]
+        if not statements:
+            raise EngineError("the SQL script is empty: it needs CREATE TABLE statements and one INSERT")
+        return Program(self.jar_id, SQL_JOB, tuple(statements))
+
+    @staticmethod
+    def offer(rates_file: Path, rates: Mapping[str, float]) -> None:
+        write_rates(rates_file, rates)
+
+    @property
+    def jar_id(self) -> str:
+        if self._jar_id is None:
+            distribution = self._distribution or FlinkDistribution.find()
+            self._jar_id = self._client.upload_jar(workload_jar(distribution))
+        return self._jar_id

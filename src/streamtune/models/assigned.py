@@ -1,0 +1,101 @@
+"""A bundle brought to one job: the nearest cluster, and what its encoder says of the job's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from streamtune.dataflow import Job
+from streamtune.models.bundle import ClusterModel, ModelBundle
+from streamtune.models.capacity import CapacityPrior
+from streamtune.models.encoder.evaluation import smallest_safe
+from streamtune.models.encoder.graphs import scaled_log
+from streamtune.models.encoder.tables import graphs_of
+from streamtune.similarity import measure_pairs, pack
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+FAR_DISTANCE = 8
+_BUDGET = 200_000
+
+
+@dataclass(frozen=True)
+class AssignedModel:
+    """Algorithm 2, lines 1 to 3, for one job. ``distance`` is to the centre of the nearest cluster."""
+
+    bundle: ModelBundle
+    job: Job
+    model: ClusterModel
+    distance: int | None
+
+    @classmethod
+    def of(cls, bundle: ModelBundle, job: Job, far_distance: int = FAR_DISTANCE) -> AssignedModel:
+        """The nearest cluster by edit distance; the global encoder where even that is further than ``far_distance``.
+
+        Where the search for a distance runs out of budget, its lower bound decides.
+        """
+        clusters = bundle.clusters
+        if not clusters:
+            return cls(bundle, job, bundle.fallback, None)
+        flows = [job.dataflow, *(model.centre for model in clusters if model.centre is not None)]
+        found = measure_pairs(pack(flows), [(0, place) for place in range(1, len(flows))], budget=_BUDGET)
+        nearest = int(np.argmin(found.lower))
+        distance = int(found.lower[nearest])
+        return cls(bundle, job, clusters[nearest] if distance <= far_distance else bundle.fallback, distance)
+
+    @property
+    def cluster(self) -> str:
+        return self.model.name
+
+    @property
+    def capacity(self) -> CapacityPrior:
+        return self.bundle.capacity
+
+    @property
+    def selectivities(self) -> Mapping[str, float]:
+        return self.bundle.features.selectivities
+
+    @property
+    def known_types(self) -> frozenset[str]:
+        return frozenset(self.bundle.features.categories["type"])
+
+    @cached_property
+    def _edge_index(self) -> torch.Tensor:
+        edges = np.array(self.job.dataflow.edge_indices, dtype=np.int64).reshape(-1, 2)
+        return torch.from_numpy(np.ascontiguousarray(edges.T))
+
+    def _embed(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> torch.Tensor:
+        features = self.bundle.features.encode(self.job.dataflow, source_rates, selectivities)
+        return self.model.embed(torch.from_numpy(features), self._edge_index)
+
+    def vectors(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, Floats]:
+        """The parallelism-agnostic vector of every operator."""
+        found = self._embed(source_rates, selectivities).numpy().astype(np.float64)
+        return dict(zip(self.job.dataflow.index, found, strict=True))
+
+    def thresholds(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, int]:
+        """The least parallelism of every operator that the encoder itself calls safe."""
+        agnostic = self._embed(source_rates, selectivities)
+
+        def probability_at(p: int) -> Floats:
+            log_p = torch.full((len(agnostic),), float(scaled_log(p)))
+            return self.model.probability_at(agnostic, log_p).numpy().astype(np.float64)
+
+        degrees = smallest_safe(probability_at, self.job.max_parallelism)
+        return {key: int(degree) for key, degree in zip(self.job.dataflow.index, degrees, strict=True)}
+
+    def warmup(self, rows: int, seed: int) -> tuple[Floats, Ints, Ints]:
+        """Vectors, parallelism and labels of past operators in this cluster; at most ``rows``, drawn by ``seed``."""
+        graphs = graphs_of(self.model.warmup, self.bundle.features)
+        batch = graphs.batch()
+        vectors = self.model.embed(batch.features, batch.edge_index).numpy().astype(np.float64)
+        labelled = np.flatnonzero(graphs.labels >= 0)
+        if len(labelled) > rows:
+            labelled = np.sort(np.random.default_rng(seed).choice(labelled, rows, replace=False))
+        return vectors[labelled], graphs.parallelism[labelled], graphs.labels[labelled].astype(np.int64)

@@ -1,0 +1,263 @@
+"""The model bundle: a folder of JSON, safetensors and Parquet with a manifest and checksums. Never pickle.
+
+model/
+  manifest.json               schema version, data, settings, metrics, checksums of everything below
+  features.json               the feature encoder
+  capacity.json               what the history says of capacity curves, by operator type
+  global/encoder.safetensors  the fallback encoder; warmup.parquet its warm-up data
+  cluster-0/…                 the same, and centre.json, the DAG new jobs are compared with
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from pydantic import Field, ValidationError
+from safetensors.torch import load as load_tensors
+
+from streamtune.dataflow import Dataflow
+from streamtune.errors import StreamTuneError
+from streamtune.frozen import Frozen
+from streamtune.models.capacity import CapacityPrior
+from streamtune.models.encoder.network import BottleneckNetwork, NetworkSettings
+from streamtune.models.features import FeatureEncoder
+from streamtune.sealed import checksum, put_in_place
+
+FORMAT = "streamtune-model"
+VERSION = 2
+MANIFEST = "manifest.json"
+GLOBAL = "global"
+
+
+class BundleError(StreamTuneError):
+    """A bundle that cannot be read or written."""
+
+
+class Centre(Frozen):
+    """The DAG in the middle of a cluster."""
+
+    types: tuple[str, ...]
+    edges: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, dataflow: Dataflow) -> Centre:
+        return cls(types=dataflow.types, edges=dataflow.edge_indices)
+
+    @property
+    def dataflow(self) -> Dataflow:
+        return Dataflow.from_edges(self.types, self.edges)
+
+
+class Member(Frozen):
+    """What the manifest says of one encoder: the global one, or a cluster's."""
+
+    name: str
+    runs: int
+    jobs: int
+    logit_shift: float
+    network: NetworkSettings
+    metrics: Mapping[str, float | None] = Field(default_factory=dict)
+    seconds: float = 0.0
+    trained_at: tuple[float, float] = Field(default=(0.0, 0.0), description="start and end, seconds since 1970")
+    trained_by: str = Field(default="", description="host and process of the task")
+
+
+class Manifest(Frozen):
+    """The first thing read, and the last thing written."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    engine: str
+    data: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    members: tuple[Member, ...]
+    failed: Mapping[str, str] = Field(default_factory=dict)
+    checksums: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MemberFiles:
+    """One trained encoder on its way into a bundle."""
+
+    member: Member
+    weights: bytes
+    warmup: bytes
+    centre: Centre | None = None
+
+
+def write_bundle(
+    path: Path,
+    features: FeatureEncoder,
+    members: Iterable[MemberFiles],
+    *,
+    engine: str,
+    data: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    failed: Mapping[str, str] | None = None,
+    capacity: CapacityPrior | None = None,
+) -> None:
+    """Write a bundle whole or not at all. An older bundle in its place is replaced; anything else is refused."""
+    path = Path(path)
+    if path.exists() and not (path / MANIFEST).exists() and any(path.iterdir() if path.is_dir() else [path]):
+        raise BundleError(f"{path} exists and is no model bundle: choose another --out, or remove it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        members = list(members)
+        (staging / "features.json").write_text(features.to_json(), encoding="utf-8")
+        (staging / "capacity.json").write_text((capacity or CapacityPrior()).to_json(), encoding="utf-8")
+        for files in members:
+            _write_member(staging / files.member.name, files)
+        manifest = Manifest(
+            engine=engine,
+            data=dict(data),
+            settings=dict(settings),
+            members=tuple(files.member for files in members),
+            failed=dict(failed or {}),
+            checksums={
+                str(file.relative_to(staging)): checksum(file.read_bytes())
+                for file in sorted(staging.rglob("*"))
+                if file.is_file()
+            },
+        )
+        (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+        put_in_place(staging, path)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _write_member(folder: Path, files: MemberFiles) -> None:
+    folder.mkdir()
+    (folder / "encoder.safetensors").write_bytes(files.weights)
+    (folder / "warmup.parquet").write_bytes(files.warmup)
+    if files.centre is not None:
+        (folder / "centre.json").write_text(files.centre.model_dump_json(), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class ClusterModel:
+    """One encoder of a bundle, its weights loaded when first asked for."""
+
+    folder: Path
+    member: Member
+    width_in: int
+    centre: Dataflow | None
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    @cached_property
+    def network(self) -> BottleneckNetwork:
+        network = BottleneckNetwork(self.width_in, self.member.network)
+        try:
+            network.load_state_dict(load_tensors((self.folder / "encoder.safetensors").read_bytes()))
+        except (RuntimeError, ValueError) as error:
+            raise BundleError(
+                f"{self.folder}: the weights do not fit the features: train the model again ({error})"
+            ) from error
+        return network.eval()
+
+    @cached_property
+    def warmup(self) -> pa.Table:
+        """Featurised, labelled runs of the cluster: codes, numbers, parallelism, labels, edges."""
+        return pq.read_table(self.folder / "warmup.parquet")
+
+    @torch.no_grad()
+    def embed(self, features: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        """Parallelism-agnostic vectors, N × d."""
+        return self.network.agnostic(features, edge_index)
+
+    @torch.no_grad()
+    def probability_at(self, agnostic: torch.Tensor, log_p: torch.Tensor) -> torch.Tensor:
+        """The calibrated probability of being a bottleneck at any parallelism, N."""
+        return torch.sigmoid(self.network.judge(agnostic, log_p) + self.member.logit_shift)
+
+
+@dataclass(frozen=True)
+class ModelBundle:
+    """A bundle as read and checked."""
+
+    path: Path
+    manifest: Manifest
+    features: FeatureEncoder
+    capacity: CapacityPrior
+    models: Mapping[str, ClusterModel]
+
+    @classmethod
+    def load(cls, path: Path) -> ModelBundle:
+        """Read a bundle; one that is damaged, foreign or of another version is refused."""
+        path = Path(path)
+        manifest = _read_manifest(path)
+        _check_files(path, manifest)
+        features = FeatureEncoder.from_json((path / "features.json").read_text(encoding="utf-8"))
+        capacity = CapacityPrior.from_json((path / "capacity.json").read_text(encoding="utf-8"))
+        models = {member.name: _model(path, member, features.width) for member in manifest.members}
+        return cls(path, manifest, features, capacity, models)
+
+    @property
+    def clusters(self) -> tuple[ClusterModel, ...]:
+        return tuple(model for model in self.models.values() if model.centre is not None)
+
+    @property
+    def fallback(self) -> ClusterModel:
+        return self.models[GLOBAL]
+
+
+def _model(path: Path, member: Member, width: int) -> ClusterModel:
+    file = path / member.name / "centre.json"
+    centre = Centre.model_validate_json(file.read_text(encoding="utf-8")).dataflow if file.exists() else None
+    return ClusterModel(path / member.name, member, width, centre)
+
+
+def _read_manifest(path: Path) -> Manifest:
+    file = path / MANIFEST
+    if not file.is_file():
+        raise BundleError(f"{path} is no model bundle: it has no {MANIFEST}. Make one with 'streamtune pretrain'")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{file} is damaged: it is not valid JSON. Train the model again, or restore it") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise BundleError(f"{file} is not the manifest of a StreamTune model: its format is not '{FORMAT}'")
+    if data.get("version") != VERSION:
+        raise BundleError(
+            f"{path} has bundle version {data.get('version')}, this release reads {VERSION}: train the model again"
+        )
+    try:
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BundleError(
+            f"{file} is damaged: {place}: {first['msg']}. Train the model again, or restore it"
+        ) from error
+
+
+def _check_files(path: Path, manifest: Manifest) -> None:
+    needed = {"features.json", "capacity.json"} | {
+        f"{member.name}/{file}" for member in manifest.members for file in ("encoder.safetensors", "warmup.parquet")
+    }
+    unlisted = sorted(needed - set(manifest.checksums))
+    if unlisted:
+        raise BundleError(f"{path} is damaged: the manifest lists no checksum for {unlisted[0]}")
+    if GLOBAL not in {member.name for member in manifest.members}:
+        raise BundleError(f"{path} is damaged: it has no global encoder to fall back on")
+    for name, expected in manifest.checksums.items():
+        file = path / name
+        if not file.is_file():
+            raise BundleError(f"{path} is damaged: {name} is missing. Restore it, or train the model again")
+        if checksum(file.read_bytes()) != expected:
+            raise BundleError(
+                f"{path} is damaged: {name} is not what was written. Restore it, or train the model again"
+            )

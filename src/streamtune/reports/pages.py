@@ -1,0 +1,43 @@
+"""HTML pages from templates: one environment, and files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from streamtune.errors import StreamTuneError
+
+_OURS = "streamtune.reports"
+
+
+@cache
+def template_environment(package: str = _OURS) -> Environment:
+    """The templates of a package beside ours. Escapes everything; a name that a template misspells is an error."""
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(name, "") for name in dict.fromkeys((package, _OURS))]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+class ReportError(StreamTuneError):
+    """A report that cannot be made or written."""
+
+
+def write_page(path: Path, page: str) -> None:
+    """In one go: a reader sees the old file or the new one, never half of it."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_text(page, encoding="utf-8")
+        os.replace(unfinished, path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ReportError(
+            f"cannot write the report to '{path}': {error.strerror}. "
+            "Choose a file in a folder that exists and can be written"
+        ) from error

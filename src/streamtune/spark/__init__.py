@@ -1,0 +1,1 @@
+"""Spark without any of our meaning: sessions, files, and tables that are whole or not there."""

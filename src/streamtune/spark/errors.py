@@ -1,0 +1,9 @@
+"""What Spark's room raises on purpose."""
+
+from __future__ import annotations
+
+from streamtune.errors import StreamTuneError
+
+
+class StorageError(StreamTuneError):
+    """No Java, no such file or table, or a table that somebody else is writing."""

@@ -1,0 +1,105 @@
+"""Files wherever Spark can reach them (local disk, HDFS, object stores), through Hadoop's own file system classes."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from streamtune.spark.errors import StorageError
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """One file: its full address, its size, and when it was last changed (ms since 1970)."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+class Files:
+    """The few file operations that storage and ingest need."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark.sparkContext._jvm
+        self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()
+
+    def _at(self, path: str) -> tuple[Any, Any]:
+        address = self._jvm.org.apache.hadoop.fs.Path(path)
+        return address.getFileSystem(self._conf), address
+
+    def exists(self, path: str) -> bool:
+        system, address = self._at(path)
+        return bool(system.exists(address))
+
+    def delete(self, path: str) -> None:
+        system, address = self._at(path)
+        system.delete(address, True)
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, sorted; none where the folder does not exist."""
+        system, address = self._at(folder)
+        if not system.exists(address):
+            return []
+        return sorted(str(status.getPath().getName()) for status in system.listStatus(address))
+
+    def read_text(self, path: str) -> str:
+        system, address = self._at(path)
+        stream = system.open(address)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def read_tail(self, path: str, count: int) -> bytes:
+        """The last ``count`` bytes of a file (all of it when it is shorter)."""
+        system, address = self._at(path)
+        size = system.getFileStatus(address).getLen()
+        stream = system.open(address)
+        try:
+            stream.seek(max(0, size - count))
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def create_text(self, path: str, text: str) -> bool:
+        """Write a new file, whole or not at all; False when somebody else has written it before.
+
+        A rename that does not overwrite is atomic on local disks and HDFS; on an object store the upload is.
+        """
+        system, address = self._at(path)
+        waiting = self._jvm.org.apache.hadoop.fs.Path(address.getParent(), f".{address.getName()}.{uuid.uuid4().hex}")
+        stream = system.create(waiting, False)
+        try:
+            stream.write(text.encode("utf-8"))
+        finally:
+            stream.close()
+        if system.exists(address) or not system.rename(waiting, address):
+            system.delete(waiting, False)
+            return False
+        return True
+
+    def list_inputs(self, pattern: str) -> list[FileStatus]:
+        """All files below the paths that a glob pattern names; hidden ones and Spark's bookkeeping are left out."""
+        system, address = self._at(pattern)
+        matches = system.globStatus(address)
+        if not matches:
+            raise StorageError(f"no file or folder '{pattern}': check the path")
+        found: list[FileStatus] = []
+        waiting = list(matches)
+        while waiting:
+            status = waiting.pop()
+            name = str(status.getPath().getName())
+            if status.isDirectory():
+                waiting.extend(
+                    child
+                    for child in system.listStatus(status.getPath())
+                    if not str(child.getPath().getName()).startswith(("_", "."))
+                )
+            elif not name.startswith(("_", ".")):
+                path = str(status.getPath().toString())
+                found.append(FileStatus(path, int(status.getLen()), int(status.getModificationTime())))
+        return sorted(found, key=lambda entry: entry.path)

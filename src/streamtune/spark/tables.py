@@ -1,0 +1,175 @@
+"""Tables that are either whole or not there, whatever file format they are kept in.
+
+A table is a folder of parts and a list that says which parts count::
+
+    runs/
+      _manifest/0000000001.json      {"parts": ["batch-4711"], …}
+      _manifest/0000000002.json      {"parts": ["batch-4711", "batch-4712"], …}
+      part=batch-4711/day=2026-11-15/….parquet
+      part=batch-4712/day=2026-11-16/….parquet
+      part=batch-4713/               being written, or left by a killed step: no list names it, no reader sees it
+
+A part is written first; then a manifest with the next number is put beside the others in one atomic step. Readers take
+the manifest with the highest number. A part's id names the work that made it (a batch, a set of input files), so doing
+the work again finds its id already listed and changes nothing. One writer per table at a time: a second one loses the
+race for the next number and is told so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pydantic import Field
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from streamtune.frozen import Frozen
+from streamtune.spark.errors import StorageError
+from streamtune.spark.files import Files
+from streamtune.spark.schemas import nullable
+
+_PART = "part"
+# Formats of plain files, whose parts Spark reads together; of any other (Delta, Iceberg) a part is a table of its own.
+_FILE_FORMATS = frozenset({"parquet", "orc", "avro", "json"})
+
+
+class TableSettings(Frozen):
+    """How tables are kept. ``format`` is any file format that this Spark knows: parquet, orc, delta…"""
+
+    format: str = Field(default="parquet", description="Spark's name of the file format")
+    options: Mapping[str, str] = Field(default_factory=dict, description="options given to Spark's writer")
+    partition_by: tuple[str, ...] = Field(default=("day",), description="partition columns, where a table has them")
+
+
+class Manifest(Frozen):
+    """What a table consists of."""
+
+    number: int = 0
+    format: str = "parquet"
+    table_schema: dict[str, Any] = Field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    rows: Mapping[str, int] = Field(default_factory=dict)
+
+
+class Table:
+    """One table at one location."""
+
+    def __init__(self, spark: SparkSession, location: str, settings: TableSettings | None = None) -> None:
+        self._spark = spark
+        self._files = Files(spark)
+        self.location = location.rstrip("/")
+        self.settings = settings or TableSettings()
+
+    def manifest(self) -> Manifest:
+        """The list that counts now; an empty one where there is no table yet."""
+        numbers = self._manifest_names()
+        if not numbers:
+            return Manifest(format=self.settings.format)
+        return Manifest.model_validate_json(self._files.read_text(f"{self.location}/_manifest/{numbers[-1]}"))
+
+    @property
+    def exists(self) -> bool:
+        return bool(self._manifest_names())
+
+    def read(
+        self, *, columns: StructType | None = None, parts: Iterable[str] | None = None, without: Iterable[str] = ()
+    ) -> DataFrame:
+        """All rows, or those of some parts, or those of all but some parts.
+
+        ``columns`` may leave out columns and also fields of nested ones; formats that can do not even read them.
+        """
+        manifest = self.manifest()
+        if manifest.number == 0:
+            raise StorageError(f"there is no table at '{self.location}': run the step that writes it first")
+        schema = columns or StructType.fromJson(manifest.table_schema)
+        wanted = set(manifest.parts if parts is None else parts) - set(without)
+        chosen = [part for part in manifest.parts if part in wanted and manifest.rows[part]]
+        if not chosen:
+            return self._spark.createDataFrame([], schema)
+        if manifest.format in _FILE_FORMATS:
+            located = StructType([*schema.fields, StructField(_PART, StringType())])
+            reader = self._spark.read.format(manifest.format).schema(located).option("basePath", self.location)
+            return reader.load([self._part_path(part) for part in chosen]).select(*schema.fieldNames())
+        frames = [self._spark.read.format(manifest.format).load(self._part_path(part)) for part in chosen]
+        return reduce(DataFrame.unionByName, (frame.select(*schema.fieldNames()) for frame in frames))
+
+    def rows(self, part: str | None = None) -> int:
+        """Rows in the table, or in one part, as counted when they were written."""
+        manifest = self.manifest()
+        return sum(manifest.rows.values()) if part is None else manifest.rows[part]
+
+    def append(self, frame: DataFrame, part: str) -> bool:
+        """Add a part; False, and nothing done, where a part of this id already counts."""
+        before = self.manifest()
+        if part in before.parts:
+            return False
+        rows = self._write(frame, part)
+        self._commit(before, frame.schema, (*before.parts, part), {**before.rows, part: rows})
+        return True
+
+    def replace(self, frame: DataFrame, step: str) -> None:
+        """Put ``frame`` in the place of all that was there."""
+        before = self.manifest()
+        part = f"{step}-{before.number + 1:06d}"
+        rows = self._write(frame, part)
+        self._commit(before, frame.schema, (part,), {part: rows})
+
+    def compact(self) -> None:
+        """Rewrite many small parts as one. Ids of parts are forgotten: only for tables nobody appends to any more."""
+        self.replace(self.read(), "compact")
+
+    def _write(self, frame: DataFrame, part: str) -> int:
+        path = self._part_path(part)
+        keys = [key for key in self.settings.partition_by if key in frame.columns]
+        writer = frame.write.format(self.settings.format).mode("overwrite").options(**self.settings.options)
+        (writer.partitionBy(*keys) if keys else writer).save(path)
+        reader = self._spark.read.format(self.settings.format)
+        if self.settings.format in _FILE_FORMATS:  # an empty part has no file to take the schema from
+            reader = reader.schema(nullable(frame.schema))
+        return int(reader.load(path).count())
+
+    def _commit(self, before: Manifest, schema: StructType, parts: Sequence[str], rows: Mapping[str, int]) -> None:
+        keys = tuple(key for key in self.settings.partition_by if key in schema.fieldNames())
+        known = before.table_schema
+        if known and len(parts) > 1 and nullable(StructType.fromJson(known)) != nullable(schema):
+            raise StorageError(
+                f"the rows do not have the columns of the table at '{self.location}': use another location"
+            )
+        after = Manifest(
+            number=before.number + 1,
+            format=self.settings.format,
+            table_schema=json.loads(schema.json()),
+            partition_by=keys,
+            parts=tuple(parts),
+            rows=dict(rows),
+        )
+        target = f"{self.location}/_manifest/{after.number:010d}.json"
+        if not self._files.create_text(target, after.model_dump_json(indent=1)):
+            raise StorageError(
+                f"another job has written the table at '{self.location}' meanwhile: run this step again, alone"
+            )
+        self._sweep(before, after)
+
+    def _sweep(self, before: Manifest, after: Manifest) -> None:
+        """Remove parts and manifests that neither the present nor the previous manifest needs.
+
+        The previous one stays, since a reader may be in the middle of it.
+        """
+        names = self._manifest_names()
+        for name in names[:-2]:
+            path = f"{self.location}/_manifest/{name}"
+            old = Manifest.model_validate_json(self._files.read_text(path))
+            for part in set(old.parts) - set(before.parts) - set(after.parts):
+                self._files.delete(self._part_path(part))
+            self._files.delete(path)
+
+    def _manifest_names(self) -> list[str]:
+        names = self._files.names(f"{self.location}/_manifest")
+        return [name for name in names if name.endswith(".json") and not name.startswith(".")]
+
+    def _part_path(self, part: str) -> str:
+        return f"{self.location}/{_PART}={part}"

@@ -1,0 +1,1 @@
+"""Models from histories, as Spark jobs: encoders per cluster, capacity curves, cost models."""

@@ -1,0 +1,90 @@
+"""The collector: one record per settled window, through restarts and outages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engines.flink.fake_flink import JOB, FakeFlink
+from streamtune.dataflow import Run
+from streamtune.engines.flink import FlinkClient, Overrides
+from streamtune.engines.flink.collecting import Collector, CollectSettings, RunFiles, collect
+from streamtune.errors import StreamTuneError
+
+SETTINGS = CollectSettings(window_s=60.0, settle_s=30.0, poll_s=5.0)
+
+
+def collector_of(fake: FakeFlink, told: list[str] | None = None) -> Collector:
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    return Collector(client, SETTINGS, clock=fake.clock, tell=(told if told is not None else []).append)
+
+
+def ticks(fake: FakeFlink, collector: Collector, seconds: float) -> list[Run]:
+    runs = []
+    for _ in range(round(seconds / SETTINGS.poll_s)):
+        runs += collector.tick()
+        fake.clock.sleep(SETTINGS.poll_s)
+    return runs
+
+
+def test_one_record_per_window_once_settled(fake: FakeFlink) -> None:
+    """30 s of settling, then a record at 90, 150 and 210 s."""
+    runs = ticks(fake, collector_of(fake), 225)
+    assert [round((run.observed_at - runs[0].observed_at).total_seconds()) for run in runs] == [0, 60, 120]
+    assert runs[0].source_rates["bids"] == pytest.approx(400, rel=0.02)
+    assert runs[0].engine == "flink"
+    assert len({run.run_id for run in runs}) == 3
+
+
+def test_a_restart_gives_no_record_and_begins_anew(fake: FakeFlink) -> None:
+    collector = collector_of(fake)
+    assert ticks(fake, collector, 60) == []
+    fake.restart()
+    assert ticks(fake, collector, 85) == []
+    assert len(ticks(fake, collector, 30)) == 1
+
+
+def test_a_new_job_id_is_followed(fake: FakeFlink) -> None:
+    told: list[str] = []
+    collector = collector_of(fake, told)
+    ticks(fake, collector, 20)
+    fake.job_id = "b" * 32
+    fake.restart()
+    runs = ticks(fake, collector, 120)
+    assert [run.run_id[:40] for run in runs] == [f"flink-{'b' * 32}-"[:40]] or runs[0].run_id.startswith("flink-bbbb")
+    assert any(f"job {JOB}" in line and "does not run" in line for line in told)
+
+
+def test_a_job_manager_that_is_away_is_waited_for(fake: FakeFlink) -> None:
+    told: list[str] = []
+    collector = collector_of(fake, told)
+    ticks(fake, collector, 40)
+    fake.intercept = lambda _method, _path: (503, b"")
+    assert ticks(fake, collector, 30) == []
+    fake.intercept = lambda _method, _path: None
+    assert len(ticks(fake, collector, 60)) == 1
+    assert len([line for line in told if "waiting for it" in line]) == 1
+    assert any("answers again" in line for line in told)
+
+
+def test_overrides_for_other_jobs_do_no_harm(fake: FakeFlink) -> None:
+    known = Overrides.model_validate({"operators": {"Map": {"type": "join"}, "elsewhere": {"type": "filter"}}})
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    runs = ticks(fake, Collector(client, SETTINGS, clock=fake.clock, overrides=known), 100)
+    assert [operator.type for operator in runs[0].operators] == ["source", "join", "sink"]
+
+
+def test_records_are_files_that_read_back(fake: FakeFlink, tmp_path: Path) -> None:
+    written = collect(collector_of(fake), RunFiles(tmp_path), SETTINGS, clock=fake.clock, duration_s=160)
+    assert written == 2
+    lines = [line for file in sorted(tmp_path.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    assert [Run.model_validate(json.loads(line)).job for line in lines] == ["fake", "fake"]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StreamTuneError, match="cannot be made"):
+        RunFiles(tmp_path / "file" / "out")

@@ -1,0 +1,62 @@
+"""A real Flink, started once: the engine contract, plan import, rescaling, exactly-once, tuning, faults.
+
+STREAMTUNE_FLINK_HOME chooses another Flink than the installed one; ``make test-flink-versions`` uses that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engines.flink.real_cluster import SideBySide, Site
+from engines.flink.scenarios import ON_A_BROKEN_CLUSTER, ON_AN_ADAPTIVE_CLUSTER
+from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster
+from streamtune.labs.flink.cluster import free_port
+
+# Scenarios run in real time, beside each other: what a busy machine spoils is tried again.
+pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=1, only_rerun=["AssertionError"])]
+
+
+def _chosen(request: pytest.FixtureRequest, names: list[str]) -> list[str]:
+    """Only what was asked for on pytest's command line is started."""
+    asked = {item.callspec.params["name"] for item in request.session.items if hasattr(item, "callspec")
+             and "name" in item.callspec.params}  # fmt: skip
+    return [name for name in names if name in asked]
+
+
+@pytest.fixture(scope="module")
+def side_by_side(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SideBySide]:
+    distribution = FlinkDistribution.find()
+    settings = ClusterSettings(port=free_port(), slots=120, network_mb=256, start_timeout_s=180)
+    with LocalCluster.temporary(settings, distribution) as cluster:
+        site = Site(cluster, distribution, tmp_path_factory.mktemp("flink"))
+        chosen = {name: ON_AN_ADAPTIVE_CLUSTER[name] for name in _chosen(request, list(ON_AN_ADAPTIVE_CLUSTER))}
+        with SideBySide(site, chosen) as running:
+            yield running
+        processes = cluster.processes()
+    assert processes
+    assert not any(process.is_running(cluster.folder) for process in processes)
+    assert not cluster.folder.exists()
+
+
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    distribution = FlinkDistribution.find()
+    settings = ClusterSettings(
+        port=free_port(), slots=4, task_managers=2, scheduler="default", task_heap_mb=160, network_mb=32,
+        start_timeout_s=180,
+    )  # fmt: skip
+    with LocalCluster.temporary(settings, distribution) as cluster:
+        yield Site(cluster, distribution, Path(tmp_path_factory.mktemp("fragile")))
+
+
+@pytest.mark.parametrize("name", ON_AN_ADAPTIVE_CLUSTER)
+def test_on_an_adaptive_cluster(side_by_side: SideBySide, name: str) -> None:
+    side_by_side.wait(name)
+
+
+@pytest.mark.parametrize("name", ON_A_BROKEN_CLUSTER)
+def test_on_a_broken_cluster(fragile: Site, name: str) -> None:
+    ON_A_BROKEN_CLUSTER[name](fragile)

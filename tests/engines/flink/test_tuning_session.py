@@ -1,0 +1,155 @@
+"""Tuning a job of a cluster: bounded, audited, and honest about how it ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.flink.fake_flink import FakeFlink
+from streamtune.cli import main
+from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
+from streamtune.clock import SystemClock
+from streamtune.control.audit import AuditTrail, read_audit
+from streamtune.control.controller import Guards, Outcome
+from streamtune.engines.base import MeasurementWindow
+from streamtune.engines.flink import FlinkSettings, RescaleSettings
+from streamtune.errors import StreamTuneError
+from streamtune.tuners import make_tuner
+
+WINDOW = MeasurementWindow(settle_s=10.0, length_s=20.0)
+
+
+def tune(
+    fake: FakeFlink, folder: Path, guards: Guards | None = None, window: MeasurementWindow = WINDOW, **options: Any
+) -> tuple[list[Outcome], list[Any]]:
+    audit = folder / "audit.jsonl"
+    settings = FlinkSettings(rescale=RescaleSettings(timeout_s=5.0))
+    tuning = FlinkTuning(fake.url, settings=settings, **options)
+    with AuditTrail(audit) as trail:
+        outcomes = tune_flink(
+            tuning, lambda job: make_tuner("ds2", job), guards or Guards(), window, trail, clock=fake.clock
+        )
+    return outcomes, read_audit(audit)
+
+
+def test_one_process_ends_without_backpressure(fake: FakeFlink, tmp_path: Path) -> None:
+    """400/s at 100/s per subtask: DS2 asks for 4 at once."""
+    [outcome], events = tune(fake, tmp_path)
+    assert outcome.stop_reason == "no_backpressure"
+    assert fake.degrees == {"bids": 1, "work": 4, "sink": 1}
+    assert [event["event"] for event in events] == [
+        "attached", "observed", "recommended", "deploying", "deployed", "observed", "stopped",
+    ]  # fmt: skip
+
+
+def test_a_dry_run_changes_nothing(fake: FakeFlink, tmp_path: Path) -> None:
+    [outcome], _ = tune(fake, tmp_path, Guards(dry_run=True))
+    assert outcome.stop_reason == "dry_run"
+    assert outcome.recommendation["Map"] == 4
+    assert not [request for request in fake.requests if not request.startswith("GET")]
+
+
+def test_never_past_the_slots_there_are(fake: FakeFlink, tmp_path: Path) -> None:
+    fake.slots = 3
+    [outcome], events = tune(fake, tmp_path)
+    assert fake.degrees["work"] == 3
+    assert outcome.backpressure
+    assert outcome.stop_reason == "unchanged"
+    assert any(event.get("held_back") or event.get("chosen", {}).get("Map") == 3 for event in events)
+
+
+def test_the_hour_bounds_what_is_done(fake: FakeFlink, tmp_path: Path) -> None:
+    """The rate moves all the time; two reconfigurations an hour are allowed."""
+    sleep = fake.clock.sleep
+
+    def sleep_and_move(seconds: float) -> None:
+        sleep(seconds)
+        fake.rate = 300.0 + 100.0 * (int(fake.now_s / 400) % 5)
+
+    fake.clock.sleep = sleep_and_move  # type: ignore[method-assign]
+    tune(fake, tmp_path, window=MeasurementWindow(10.0, 150.0), watch_s=3000.0, max_per_hour=2)
+    assert len([request for request in fake.requests if request.startswith("PUT")]) == 2
+
+
+def test_watching_begins_again_when_rates_move(fake: FakeFlink, tmp_path: Path) -> None:
+    sleep = fake.clock.sleep
+
+    def sleep_and_move(seconds: float) -> None:
+        sleep(seconds)
+        fake.rate = 400.0 if fake.now_s < 300 else 900.0
+
+    fake.clock.sleep = sleep_and_move  # type: ignore[method-assign]
+    outcomes, _ = tune(fake, tmp_path, window=MeasurementWindow(10.0, 100.0), watch_s=900.0)
+    assert len(outcomes) == 2
+    assert fake.degrees["work"] == 9
+
+
+def test_a_failed_rescale_is_told_and_survived(fake: FakeFlink, tmp_path: Path) -> None:
+    fake.rescale_works = False
+    with pytest.raises(StreamTuneError, match="last good plan"):
+        tune(fake, tmp_path)
+    events = read_audit(tmp_path / "audit.jsonl")
+    assert events[-1]["event"] == "failed"
+    assert events[-1]["job_state"] == "RUNNING"
+    assert events[-1]["runs_with"]["Map"] == 1
+
+
+def test_a_task_manager_that_dies_while_tuning_is_waited_for(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after the new plan its slots are gone, half a minute later they are back: tuning goes on and tells it."""
+    sleep = fake.clock.sleep
+    died_s: list[float] = []
+
+    def sleep_and_lose_a_task_manager(seconds: float) -> None:
+        sleep(seconds)
+        if fake.degrees["work"] == 4 and not died_s:
+            died_s.append(fake.now_s)
+            fake.state = "RESTARTING"
+        elif died_s and fake.state == "RESTARTING" and fake.now_s > died_s[0] + 30:
+            fake.state = "RUNNING"
+            fake.restart()
+
+    monkeypatch.setattr(fake.clock, "sleep", sleep_and_lose_a_task_manager)
+    [outcome], events = tune(fake, tmp_path, Guards(not_ready_patience=60))
+    assert outcome.stop_reason == "no_backpressure"
+    assert fake.degrees == {"bids": 1, "work": 4, "sink": 1}
+    told = [event["event"] for event in events]
+    assert "not_ready" in told[told.index("deployed") :]
+    assert any("RESTARTING" in event["reason"] for event in events if event["event"] == "not_ready")
+    assert told[-2:] == ["observed", "stopped"]
+
+
+def test_a_job_that_dies_ends_the_watch(fake: FakeFlink, tmp_path: Path) -> None:
+    sleep = fake.clock.sleep
+
+    def sleep_and_die(seconds: float) -> None:
+        sleep(seconds)
+        if fake.now_s > 200:
+            fake.state = "FAILED"
+
+    fake.clock.sleep = sleep_and_die  # type: ignore[method-assign]
+    with pytest.raises(StreamTuneError, match="is FAILED"):
+        tune(fake, tmp_path, watch_s=900.0)
+    assert read_audit(tmp_path / "audit.jsonl")[-1]["job_state"] == "FAILED"
+
+
+def test_the_command(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the wall clock, as a user would: look, do not touch."""
+    monkeypatch.setattr(fake, "clock", SystemClock())
+    timing = ("--settle", "0", "--window", "3")
+    arguments = ("tune", "--engine", "flink", "--url", fake.url, "--tuner", "ds2", *timing, "--dry-run", "--json")
+    monkeypatch.setattr("sys.argv", ["streamtune", *arguments, "--audit", str(tmp_path / "audit.jsonl")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    [outcome] = json.loads(capsys.readouterr().out)
+    assert outcome["stop_reason"] == "dry_run"
+    assert 3 <= outcome["recommended"]["Map"] <= 5, "four, give or take what a wall clock does to three seconds"
+    assert fake.degrees["work"] == 1
+    assert read_audit(tmp_path / "audit.jsonl")[0]["event"] == "attached"

@@ -1,0 +1,80 @@
+"""Labelled plans on Spark: the same as one by one, never twice, and trained on without the unseen ranges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from streamtune.errors import StreamTuneError
+from streamtune.history.store import History
+from streamtune.labs.cost_plans import generate_plans
+from streamtune.labs.cost_runs import PlanDataSettings, calibrated_optisample, labelled_plan
+from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.models.costmodel.columns import LABELLED_SCHEMA
+from streamtune.models.costmodel.model import CostModel, CostModelSettings
+from streamtune.models.costmodel.training import CostTrainingSettings
+from streamtune.training.costmodel import (
+    UNKNOWN_HOSTS,
+    optisample_of_history,
+    plans_of_history,
+    plans_table,
+    train_on_spark,
+)
+
+pytestmark = pytest.mark.spark
+
+QUICK = CostModelSettings(members=2, training=CostTrainingSettings(epochs=1)).model_dump_json()
+
+
+def test_spark_gives_what_one_by_one_gives(spark: SparkSession, tmp_path: Path) -> None:
+    """However many partitions do the work; and what is stored already is not made again."""
+    settings = PlanDataSettings(plans=12)
+    optisample = calibrated_optisample(settings.seed)
+    expected = [labelled_plan(number, settings, optisample) for number in range(settings.plans)]
+    for partitions in (1, 3):
+        history = History(spark, str(tmp_path / f"history-{partitions}"))
+        assert generate_plans(history, settings, partitions) == settings.plans
+        assert generate_plans(history, settings, partitions) == settings.plans
+        stored = plans_table(history).read().toArrow().cast(LABELLED_SCHEMA)
+        assert as_texts(stored) == as_texts(pa.Table.from_pylist(expected, schema=LABELLED_SCHEMA))
+
+
+def as_texts(table: pa.Table) -> list[str]:
+    """Rows that compare whatever their order; NaN equals NaN."""
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in table.to_pylist())
+
+
+def test_training_leaves_out_unseen_ranges(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(spark, str(tmp_path / "history"))
+    generate_plans(history, PlanDataSettings(plans=90))
+    generate_plans(history, PlanDataSettings(plans=30, ranges="event_rate", first=1000))
+    notes = train_on_spark(history, tmp_path / "model", settings_json=QUICK, optisample=calibrated_optisample(0))
+    model = CostModel.load(tmp_path / "model")
+    assert len(model.networks) == 2
+    assert notes["plans"] < 90
+    assert model.encoder.high["event_rate"] <= 1e6, "the testing range goes to 4 million"
+    assert {"validation", "test"} <= set(notes)
+
+
+def test_a_history_of_runs_can_be_learnt_from(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(spark, str(tmp_path / "history"))
+    generate(history, GenerateSettings(runs=60, random_jobs=30))
+    assert plans_of_history(history, "simulator") == 60
+    queries = {row.query for row in plans_table(history).read().select("query").collect()}
+    assert len(queries) > 10
+    optisample = optisample_of_history(history, "simulator")
+    assert 0 < optisample.scaling["filter"] < 1
+    assert 0.3 < optisample.selectivity["filter"] < 0.6, "what the workloads draw filters from"
+    train_on_spark(history, tmp_path / "model", settings_json=QUICK, optisample=optisample)
+    model = CostModel.load(tmp_path / "model")
+    assert model.notes["queries"] <= len(queries)
+    assert model.encoder.usual_cluster.cores == UNKNOWN_HOSTS.cores, "asked without hosts, it answers as it was trained"
+
+
+def test_unknown_ranges_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StreamTuneError, match="unknown ranges 'weather'"):
+        generate_plans(History(spark, str(tmp_path)), PlanDataSettings(plans=1, ranges="weather"))
