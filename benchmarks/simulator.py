@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from streamtune.dataflow import Dataflow, Edge, Job, Operator, ParallelismPlan
+from streamtune.dataflow import Dataflow, Edge, Job, Operator, Plan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.simulator import SimulatorSettings, simulate_once
 from streamtune.engines.simulator.model import Simulation
@@ -40,7 +40,7 @@ def chain(operators: int, rate: float, service_us: float = 500.0) -> tuple[Job, 
 def simulated_s_per_s(operators: int, parallelism: int, rate: float) -> float:
     """Simulated seconds per wall second, the best of five runs of an hour each."""
     job, physics = chain(operators, rate)
-    plan = ParallelismPlan(dict.fromkeys(job.dataflow.index, parallelism))
+    plan = Plan(dict.fromkeys(job.dataflow.index, parallelism))
     simulation = Simulation(job, physics, plan, SimulatorSettings(), seed=0)
     simulation.advance(60)
     best = 0.0
@@ -84,7 +84,7 @@ def onset() -> dict[float, dict[str, float]]:
         for key in physics
     )
     job = Job("onset", Dataflow(nodes, tuple(Edge(a.id, b.id) for a, b in pairwise(nodes))))
-    plan = ParallelismPlan({"source": 1, "before": 20, "short": 20})
+    plan = Plan({"source": 1, "before": 20, "short": 20})
     curve: dict[float, dict[str, float]] = {}
     for load in (0.80, 0.90, 0.95, 0.98, 1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.07, 1.10, 1.15, 1.20, 1.30):
         runs = [simulate_once(job, physics, plan, {"source": 20_000 * load}, seed=seed) for seed in range(20)]

@@ -17,7 +17,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from streamtune.dataflow import Observation, ParallelismPlan
+from streamtune.dataflow import Observation, Plan
 from streamtune.dataflow.spec import JobSpec, parse_spec
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.timely import EpochLatencies, TimelyEngine
@@ -42,7 +42,7 @@ def run(
     spec: JobSpec, degrees: tuple[int, ...], window: MeasurementWindow = WINDOW
 ) -> tuple[Observation, EpochLatencies, float, float]:
     """An observation, its epochs, seconds until the job was up, and the processor time used per second."""
-    plan = ParallelismPlan(dict(zip(spec.job.dataflow.index, (1, *degrees, 1), strict=True)))
+    plan = Plan(dict(zip(spec.job.dataflow.index, (1, *degrees, 1), strict=True)))
     with TimelyEngine.of(spec) as engine:
         start = time.monotonic()
         deployment = engine.deploy(spec.job, plan)

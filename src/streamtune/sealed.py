@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,42 @@ class SealedFolderError(StreamTuneError):
     """A sealed folder that cannot be read or written."""
 
 
-def write_sealed(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> None:
-    """Write the files and a manifest with their checksums; an older folder of the same kind is replaced.
+def check_target(path: Path, what: str, marker: str = MANIFEST) -> None:
+    """Refuse a place that holds something else than an older folder of the same kind, which has a file ``marker``."""
+    if path.exists() and not (path / marker).exists() and any(path.iterdir() if path.is_dir() else [path]):
+        raise SealedFolderError(f"{path} exists and is not a {what}: choose another --out, or remove it")
 
-    The manifest needs ``format`` and ``version``. Anything else that is in the way is refused.
-    """
+
+@contextmanager
+def whole_folder(path: Path, what: str, marker: str = MANIFEST) -> Iterator[Path]:
+    """A new folder to fill; at the end it takes its place whole, and an older one of the same kind is replaced."""
     path = Path(path)
-    if path.exists() and not (path / MANIFEST).exists() and any(path.iterdir() if path.is_dir() else [path]):
-        raise SealedFolderError(f"{path} exists and is no folder of ours: choose another --out, or remove it")
+    check_target(path, what, marker)
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
+        yield staging
+        check_target(path, what, marker)
+        _put_in_place(staging, path)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def write_sealed(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any], what: str) -> None:
+    """Write the files and a manifest with their checksums. The manifest needs ``format`` and ``version``."""
+    with whole_folder(path, what) as staging:
         for name, content in files.items():
             file = staging / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        sealed = {**manifest, "checksums": {name: checksum(content) for name, content in sorted(files.items())}}
+        sealed = {**manifest, "checksums": checksums_below(staging)}
         (staging / MANIFEST).write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
-        put_in_place(staging, path)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+
+
+def checksums_below(folder: Path) -> dict[str, str]:
+    """File name → checksum of everything in a folder."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): checksum(file.read_bytes()) for file in files}
 
 
 def read_sealed(path: Path, format_name: str, version: int) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -47,13 +64,13 @@ def read_sealed(path: Path, format_name: str, version: int) -> tuple[dict[str, A
     path = Path(path)
     file = path / MANIFEST
     if not file.is_file():
-        raise SealedFolderError(f"{path} is no {format_name}: it has no {MANIFEST}. Check the path")
+        raise SealedFolderError(f"{path} is not a {format_name}: it has no {MANIFEST}. Check the path")
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise SealedFolderError(f"{file} is damaged: it is not valid JSON. Restore it, or make it again") from error
     if not isinstance(manifest, dict) or manifest.get("format") != format_name:
-        raise SealedFolderError(f"{path} is no {format_name}: its manifest says something else. Check the path")
+        raise SealedFolderError(f"{path} is not a {format_name}: its manifest says something else. Check the path")
     if manifest.get("version") != version:
         raise SealedFolderError(
             f"{path} has version {manifest.get('version')}, this release reads {version}: make it again"
@@ -75,7 +92,7 @@ def _checked(file: Path, name: str, expected: str) -> bytes:
     return content
 
 
-def put_in_place(staging: Path, path: Path) -> None:
+def _put_in_place(staging: Path, path: Path) -> None:
     """Put the new folder in its place; an old one steps aside first, so that a crash leaves one of the two."""
     staging.chmod(0o755)
     if not path.exists():

@@ -76,7 +76,7 @@ def test_compare_sets_all_tuners_side_by_side(
         (("tune", "nexmark-q1", "--engine", "storm"), "unknown engine 'storm'"),
         (("tune", "nexmark-q1", "--tuner", "streamtune-paper"), "needs a model: give --model"),
         (("tune", "nexmark-q1", "--tuner", "magic"), "unknown tuner 'magic'"),
-        (("tune", "nexmark-q1", "--model", "nowhere"), "is no model bundle"),
+        (("tune", "nexmark-q1", "--model", "nowhere"), "is not a model bundle"),
         (("tune", "nexmark-q1", "--backlog-growth", "0.03"), "is for engines without backpressure"),
         (("compare", "nexmark-q1", "--tuners", "ds2,magic"), "unknown tuner 'magic'"),
         (("bench", "fig6", "zerotune-speed"), "run the experiments of the two papers one after the other"),

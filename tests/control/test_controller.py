@@ -12,7 +12,7 @@ import pytest
 from streamtune.clock import ManualClock
 from streamtune.control.audit import AuditTrail, read_audit
 from streamtune.control.controller import Controller, Guards
-from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics, ParallelismPlan
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics, Plan
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.errors import TuningError
 from streamtune.tuners.base import Recommendation, Tuner
@@ -33,17 +33,17 @@ class ThresholdEngine(Engine):
     def __init__(self, needed: int, not_ready: int = 0) -> None:
         self.needed = needed
         self.not_ready = not_ready
-        self.rescales: list[ParallelismPlan] = []
+        self.rescales: list[Plan] = []
         self.rates: Mapping[str, float] = {"source": 10.0}
 
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities("threshold", reports_backpressure=True, live_rescale=True, drives_sources=True)
 
-    def deploy(self, job: Job, plan: ParallelismPlan) -> Deployment:
+    def deploy(self, job: Job, plan: Plan) -> Deployment:
         return Deployment("d", job, plan)
 
-    def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+    def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         self.rescales.append(plan)
         return Deployment("d", deployment.job, plan)
 

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
-from streamtune.dataflow import Observation, OperatorMetrics, ParallelismPlan, Run
+from streamtune.dataflow import Observation, OperatorMetrics, Plan, Run
 from streamtune.errors import DataflowError
 
 
 @pytest.mark.parametrize("degree", [0, -3, 1.5, True, "4"])
 def test_a_plan_holds_whole_numbers_from_one_up(degree: object) -> None:
     with pytest.raises(DataflowError, match="operator 'a' field 'parallelism': must be a whole number of at least 1"):
-        ParallelismPlan({"a": degree})  # type: ignore[dict-item]
+        Plan({"a": degree})  # type: ignore[dict-item]
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=3), st.integers(1, 100), min_size=1))
 def test_changes_lead_from_one_plan_to_the_other(degrees: dict[str, int]) -> None:
-    plan = ParallelismPlan(degrees)
+    plan = Plan(degrees)
     other = plan.replace({key: value + 1 for key, value in list(degrees.items())[:1]})
     changed = {key: there for key, (_, there) in plan.changes(other).items()}
     assert plan.replace(changed) == other

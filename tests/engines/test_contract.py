@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import streamtune.engines
-from streamtune.dataflow import Dataflow, Edge, Job, Operator, ParallelismPlan
+from streamtune.dataflow import Dataflow, Edge, Job, Operator, Plan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines import Engine
@@ -40,8 +40,8 @@ def _case(engine: Engine, window: MeasurementWindow | None = None) -> EngineCase
     return EngineCase(
         engine,
         _contract_spec().job,
-        short_plan=ParallelismPlan({"source": 1, "work": 2, "sink": 1}),
-        ample_plan=ParallelismPlan({"source": 1, "work": 10, "sink": 1}),
+        short_plan=Plan({"source": 1, "work": 2, "sink": 1}),
+        ample_plan=Plan({"source": 1, "work": 10, "sink": 1}),
         window=window or MeasurementWindow(),
     )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, ParallelismPlan
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, Plan
 from streamtune.dataflow.hosts import Cluster, Host
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.simulator import Simulator, SimulatorSettings, simulate_once
@@ -31,7 +31,7 @@ def pipeline(rate: float, *service_us: float, keyed: bool = True) -> tuple[Job, 
 
 def seen(job: Job, physics: dict[str, OperatorPhysics], plan: dict[str, int], *hosts: Host) -> Observation:
     cluster = Cluster(hosts) if hosts else None
-    return simulate_once(job, physics, ParallelismPlan(plan), job.source_rates, settings=EXACT, cluster=cluster)
+    return simulate_once(job, physics, Plan(plan), job.source_rates, settings=EXACT, cluster=cluster)
 
 
 def test_a_faster_clock_serves_more() -> None:
@@ -98,10 +98,10 @@ def test_a_plan_above_the_cores_is_refused() -> None:
     job, physics = pipeline(10.0, 1.0, 1.0)
     engine = Simulator({job.name: physics}, cluster=Cluster((Host(cores=2), Host(cores=1))))
     with pytest.raises(DataflowError, match="asks for parallelism 4, the 2 hosts have 3 cores: lower it or add hosts"):
-        engine.deploy(job, ParallelismPlan({"source": 1, "op1": 4}))
-    running = engine.deploy(job, ParallelismPlan({"source": 1, "op1": 3}))
+        engine.deploy(job, Plan({"source": 1, "op1": 4}))
+    running = engine.deploy(job, Plan({"source": 1, "op1": 3}))
     with pytest.raises(DataflowError, match="the 2 hosts have 3 cores"):
-        engine.rescale(running, ParallelismPlan({"source": 1, "op1": 5}))
+        engine.rescale(running, Plan({"source": 1, "op1": 5}))
 
 
 @given(st.sampled_from(STRUCTURES), st.integers(0, 400), st.integers(0, 10**6))
@@ -111,7 +111,7 @@ def test_more_hosts_never_lower_throughput(structure: str, number: int, seed: in
     query = draw_query(structure, number)
     few, many = (Cluster((machine("m510"),) * count) for count in (2, 6))
     rng = np.random.default_rng(seed)
-    plan = ParallelismPlan({key: int(rng.integers(1, 17)) for key in query.job.dataflow.index})
+    plan = Plan({key: int(rng.integers(1, 17)) for key in query.job.dataflow.index})
     rates = [
         simulate_once(
             query.job, query.physics, plan, query.job.source_rates, settings=EXACT, cluster=cluster

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
-from streamtune.dataflow import Dataflow, Edge, Job, Operator, ParallelismPlan, Window
+from streamtune.dataflow import Dataflow, Edge, Job, Operator, Plan, Window
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines import MeasurementWindow
 from streamtune.engines.simulator import MeasurementError, Simulator, SimulatorSettings, find_oracle, simulate_once
@@ -29,8 +29,8 @@ def chain(*physics: OperatorPhysics, rate: float, window: Window | None = None) 
     return EmulatedJob(job, {operator.id: truth for operator, truth in zip(operators, physics, strict=True)})
 
 
-def plans(job: Job) -> st.SearchStrategy[ParallelismPlan]:
-    return st.fixed_dictionaries({key: st.integers(1, 12) for key in job.dataflow.index}).map(ParallelismPlan)
+def plans(job: Job) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({key: st.integers(1, 12) for key in job.dataflow.index}).map(Plan)
 
 
 @given(emulated_jobs(), st.data(), st.integers(0, 2**32))
@@ -125,7 +125,7 @@ def test_backpressure_sets_in_gradually() -> None:
     emulated = chain(
         OperatorPhysics(service_us=10), OperatorPhysics(service_us=100), OperatorPhysics(service_us=1000), rate=1
     )
-    plan = ParallelismPlan({"source": 1, "op1": 2, "op2": 10})  # op2 serves 10,000/s
+    plan = Plan({"source": 1, "op1": 2, "op2": 10})  # op2 serves 10,000/s
 
     def share(load: float) -> float:
         shares = []
@@ -145,7 +145,7 @@ def test_backpressure_spreads_upstream_because_buffers_fill() -> None:
     emulated = chain(
         OperatorPhysics(service_us=10), OperatorPhysics(service_us=100), OperatorPhysics(service_us=1000), rate=1000
     )
-    plan = ParallelismPlan({"source": 1, "op1": 1, "op2": 1})
+    plan = Plan({"source": 1, "op1": 1, "op2": 1})
     simulation = Simulation(emulated.job, emulated.physics, plan, SimulatorSettings.exact(), seed=0)
     simulation.set_rates({"source": 2000})
 
@@ -169,7 +169,7 @@ def test_capacity_follows_the_universal_scalability_law() -> None:
     truth = OperatorPhysics(service_us=1000, contention=0.02, coherency=0.001)
     assert truth.capacity_per_s(10) == pytest.approx(7874.0, rel=1e-4)
     emulated = chain(OperatorPhysics(service_us=1), truth, rate=20_000)
-    plan = ParallelismPlan({"source": 1, "op1": 10})
+    plan = Plan({"source": 1, "op1": 10})
     seen = simulate_once(emulated.job, emulated.physics, plan, {"source": 20_000}, settings=SimulatorSettings.exact())
     assert seen.operators["op1"].records_in_per_s == pytest.approx(7874.0, rel=1e-3)
 
@@ -177,7 +177,7 @@ def test_capacity_follows_the_universal_scalability_law() -> None:
 def test_the_hottest_subtask_limits_a_skewed_operator() -> None:
     """skew 0.5 at p = 5: the hottest gets 1 + 0.5·0.8 = 1.4 times the mean: 5,000/1.4 = 3,571/s, busy 71 %."""
     emulated = chain(OperatorPhysics(service_us=1), OperatorPhysics(service_us=1000, skew=0.5), rate=6000)
-    plan = ParallelismPlan({"source": 1, "op1": 5})
+    plan = Plan({"source": 1, "op1": 5})
     seen = simulate_once(emulated.job, emulated.physics, plan, {"source": 6000}, settings=SimulatorSettings.exact())
     m = seen.operators["op1"]
     assert m.records_in_per_s == pytest.approx(5000 / 1.4, rel=1e-3)
@@ -193,7 +193,7 @@ def test_windows_fire_in_bursts_that_grow_with_their_period() -> None:
         emulated = chain(
             OperatorPhysics(service_us=1), OperatorPhysics(service_us=100, fire_share=0.0), rate=1000, window=window
         )
-        plan = ParallelismPlan({"source": 1, "op1": 1})
+        plan = Plan({"source": 1, "op1": 1})
         simulation = Simulation(emulated.job, emulated.physics, plan, SimulatorSettings.exact(), seed=0)
         bursts = []
         for _ in range(200):
@@ -209,7 +209,7 @@ def test_windows_fire_in_bursts_that_grow_with_their_period() -> None:
 def test_a_replayable_source_keeps_the_backlog_of_a_restart() -> None:
     """10 s of downtime at 1,000/s: a log source has 10,000 records to catch up on, a generator 500."""
     emulated = chain(OperatorPhysics(service_us=1), OperatorPhysics(service_us=100), rate=1000)
-    plan = ParallelismPlan({"source": 1, "op1": 1})
+    plan = Plan({"source": 1, "op1": 1})
     for backlog_s, expected in ((float("inf"), 10_000), (0.5, 500)):
         settings_ = SimulatorSettings.exact().model_copy(update={"backlog_s": backlog_s})
         simulation = Simulation(emulated.job, emulated.physics, plan, settings_, seed=0)
@@ -224,7 +224,7 @@ def test_a_replayable_source_keeps_the_backlog_of_a_restart() -> None:
 def test_nothing_flows_while_a_job_starts() -> None:
     emulated = chain(OperatorPhysics(service_us=1), OperatorPhysics(service_us=100), rate=1000)
     engine = Simulator({"chain": emulated.physics}, SimulatorSettings.exact())
-    deployment = engine.deploy(emulated.job, ParallelismPlan({"source": 1, "op1": 1}))
+    deployment = engine.deploy(emulated.job, Plan({"source": 1, "op1": 1}))
     seen = engine.observe(deployment, MeasurementWindow(settle_s=0, length_s=5))
     assert seen.operators["op1"].records_in_per_s == 0
 
@@ -232,7 +232,7 @@ def test_nothing_flows_while_a_job_starts() -> None:
 def test_measurement_error_is_a_bias_per_type_plus_noise() -> None:
     """op1 is 50 % busy; with a bias alone every window is off by the same factor, the one of its type."""
     emulated = chain(OperatorPhysics(service_us=1), OperatorPhysics(service_us=500), rate=1000)
-    plan = ParallelismPlan({"source": 1, "op1": 1})
+    plan = Plan({"source": 1, "op1": 1})
     error = MeasurementError(bias_sigma=0.1, noise_sigma=0.0, seed=3)
     biased = SimulatorSettings.exact().model_copy(update={"error": error})
     shares = {
@@ -264,7 +264,7 @@ def test_results_scale_with_the_rate() -> None:
             OperatorPhysics(service_us=1000 / k),
             rate=1,
         )
-        plan = ParallelismPlan({"source": 1, "op1": 4, "op2": 5})
+        plan = Plan({"source": 1, "op1": 4, "op2": 5})
         seen = simulate_once(
             emulated.job, emulated.physics, plan, {"source": 5500 * k}, settings=SimulatorSettings.exact()
         )
@@ -274,7 +274,7 @@ def test_results_scale_with_the_rate() -> None:
 
 def test_latency_grows_with_load() -> None:
     emulated = chain(OperatorPhysics(service_us=10), OperatorPhysics(service_us=1000), rate=1)
-    plan = ParallelismPlan({"source": 1, "op1": 10})
+    plan = Plan({"source": 1, "op1": 10})
     latencies = [
         simulate_once(emulated.job, emulated.physics, plan, {"source": rate}).latency_ms or 0.0
         for rate in (5000, 9900, 12000)

@@ -9,7 +9,7 @@ import pytest
 
 from streamtune.dataflow import Run
 from streamtune.engines.simulator import simulate_once
-from streamtune.experiments.engine_history import RunFile, draw_name, draw_on_engine, observation_of
+from streamtune.experiments.engine_history import RunFile, draw_name, draw_on_engine
 from streamtune.labs.histories import Experiment
 from streamtune.readings import label_observation
 from streamtune.workloads import cycle, load
@@ -56,7 +56,7 @@ def test_a_file_is_continued_and_judged(tmp_path: Path, capsys: pytest.CaptureFi
         seen = simulate_once(job, one.workload.physics, one.plan, one.rates)
         runs.append(Run.of(file.run_id(number), job, "simulator", seen))
         file.add(runs[-1])
-        assert label_observation(job.dataflow, observation_of(runs[-1])) == label_observation(job.dataflow, seen)
+        assert label_observation(job.dataflow, runs[-1].observation) == label_observation(job.dataflow, seen)
     again = RunFile(file.path, "simulator", 0)
     assert again.known() == {run.run_id for run in runs}
     again.judge(lambda number: drawn(number).truly_short())

@@ -190,7 +190,7 @@ def test_an_older_clustering_is_replaced_and_anything_else_refused(history: Hist
     foreign = tmp_path / "precious"
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(StreamTuneError, match="precious exists and is no clustering: choose another --out"):
+    with pytest.raises(StreamTuneError, match="precious exists and is not a clustering: choose another --out"):
         cluster(history, foreign, k=2)
     assert os.listdir(foreign) == ["thesis.txt"]
 

@@ -18,6 +18,7 @@ from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import ingest
 from streamtune.history.store import History
+from streamtune.spark.errors import StorageError
 from streamtune.spark.tables import Table
 
 pytestmark = pytest.mark.spark
@@ -179,7 +180,7 @@ def test_parquet_of_any_schema(
 
 def test_what_cannot_be_ingested_is_named(spark: SparkSession, tmp_path: Path) -> None:
     history = History(spark, str(tmp_path / "history"))
-    with pytest.raises(HistoryError, match="no file or folder"):
+    with pytest.raises(StorageError, match="no file or folder"):
         ingest(history, [str(tmp_path / "nowhere")])
     (tmp_path / "runs.jsonl.bz2").write_bytes(b"BZh")
     with pytest.raises(HistoryError, match="use gzip"):

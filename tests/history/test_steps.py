@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit, to_date
 
-from streamtune.dataflow import Observation, OperatorMetrics, Run
+from streamtune.dataflow import Run
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import FeaturiseSettings, encoder_path, featurise, fit
 from streamtune.history.label import label
@@ -90,14 +89,7 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Hi
 
 def online_labels(run: Run) -> list[int]:
     """What the tuner would say of the same run."""
-    metrics = {}
-    for operator in run.operators:
-        fields = operator.model_dump(include=set(OperatorMetrics.model_fields))
-        metrics[operator.id] = OperatorMetrics(**{key: math.nan if v is None else v for key, v in fields.items()})
-    seen = Observation(
-        observed_at=run.observed_at, window_s=run.window_s, source_rates=run.source_rates, operators=metrics
-    )
-    return list(label_observation(run.dataflow, seen, engine=run.engine).values())
+    return list(label_observation(run.dataflow, run.observation).values())
 
 
 def test_spark_and_the_tuner_label_alike(history: History) -> None:

@@ -66,7 +66,7 @@ BAD_FIELDS = [
     ({"edges": None}, reasons.MISSING_FIELD),
     ({"observed_at": None}, reasons.MISSING_FIELD),
     ({"edges": [*CHAIN, edge(None, "out")]}, reasons.MISSING_FIELD),
-    ({"schema_version": 2}, reasons.UNKNOWN_VERSION),
+    ({"schema_version": 3}, reasons.UNKNOWN_VERSION),
     ({"edges": [*CHAIN, edge("in", "nowhere")]}, reasons.INVALID_DAG),
     ({"edges": [*CHAIN, edge("in", "count")]}, reasons.INVALID_DAG),
     ({"edges": [*CHAIN, edge("count", "count")]}, reasons.INVALID_DAG),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
-from streamtune.dataflow import ParallelismPlan
+from streamtune.dataflow import Plan
 from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.dataflow.spec import JobSpec, parse_spec
 from streamtune.engines.flink import FlinkClient
@@ -68,7 +68,7 @@ def test_what_a_job_publishes_has_no_physics(emulated: EmulatedJob) -> None:
 def test_a_spec_without_physics_cannot_be_emulated(tmp_path: Path) -> None:
     spec = parse_spec({"name": "bare", "operators": [{"id": "s", "type": "source", "rate": 1}]})
     with pytest.raises(EngineError, match="has no physics"):
-        program_argument(spec, ParallelismPlan({"s": 1}), tmp_path / "r", WorkloadSettings())
+        program_argument(spec, Plan({"s": 1}), tmp_path / "r", WorkloadSettings())
 
 
 def test_rates_are_written_whole_and_read_back(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class SlowRun:
 
 def slow_labels(run: SlowRun, rule: LabelSettings) -> list[int]:
     """Algorithm 1 and the 85 % rule written down line by line, one run at a time."""
-    if run.engine in rule.engines_without_backpressure:
+    if run.engine == "timely":
         return [_timely(run, operator, rule) for operator in range(len(run.busy))]
     return _algorithm_1(run, rule)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import expr, lit
+from pyspark.sql.functions import col, expr, lit, struct
 
 from streamtune.spark.errors import StorageError
 from streamtune.spark.tables import Table, TableSettings
@@ -81,15 +81,49 @@ def test_a_second_writer_is_told(spark: SparkSession, tmp_path: Path) -> None:
     stale = table.manifest()
     table.append(numbers(spark, 3, 4), "theirs")
     with pytest.raises(StorageError, match="another job has written"):
-        table._commit(stale, numbers(spark, 0, 1).schema, ("mine",), {"mine": 1})
+        table._commit(stale, numbers(spark, 0, 1).schema, ("mine",), {"mine": 1}, {})
     assert ids(table) == [0, 1, 2, 3]
 
 
 def test_other_columns_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     table = Table(spark, str(tmp_path / "numbers"))
     table.append(numbers(spark, 0, 3), "numbers")
-    with pytest.raises(StorageError, match="columns of the table"):
+    with pytest.raises(StorageError, match="column 'day' is date there and string here"):
         table.append(spark.range(2).withColumn("day", lit("x")), "texts")
+
+
+def test_a_table_takes_new_columns_that_may_be_null(spark: SparkSession, tmp_path: Path) -> None:
+    """Also inside structs; rows from before have null there, and older rows may still come."""
+    table = Table(spark, str(tmp_path / "numbers"))
+    old = spark.range(2).withColumn("inner", struct(lit(1).alias("a")))
+    new = (
+        spark.range(2, 4)
+        .withColumn("inner", struct(lit(1).alias("a"), lit(None).cast("double").alias("b")))
+        .withColumn("note", lit(None).cast("string"))
+    )
+    table.append(old, "old")
+    table.append(new, "new")
+    table.append(old.withColumn("id", col("id") + 4), "old-again")
+    assert table.read().columns == ["id", "inner", "note"]
+    assert sorted((row.id, row.inner.b, row.note) for row in table.read().collect()) == [
+        (number, None, None) for number in range(6)
+    ]
+
+
+def test_a_new_column_that_may_not_be_null_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    table = Table(spark, str(tmp_path / "numbers"))
+    table.append(spark.range(2), "numbers")
+    with pytest.raises(StorageError, match="only the new rows have the column 'extra', which may not be null"):
+        table.append(spark.range(2).withColumn("extra", lit(1)), "more")
+    assert ids(table) == [0, 1]
+
+
+def test_what_a_table_was_made_with_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    table = Table(spark, str(tmp_path / "numbers"))
+    table.replace(spark.range(2), "step", properties={"rule": {"share": 0.05}})
+    assert table.manifest().properties == {"rule": {"share": 0.05}}
+    table.replace(spark.range(2), "step")
+    assert table.manifest().properties == {}
 
 
 def test_compacting_keeps_the_rows(spark: SparkSession, tmp_path: Path) -> None:

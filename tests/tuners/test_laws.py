@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
-from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, ParallelismPlan
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, Plan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.simulator import simulate_once
@@ -46,7 +46,7 @@ def in_other_units(seen: Observation, factor: float) -> Observation:
 def observe(emulated: EmulatedJob, degree: int) -> Observation:
     job = emulated.job
     plan = {key: 1 if job.dataflow.operator(key).is_source else degree for key in job.dataflow.index}
-    return simulate_once(job, emulated.physics, ParallelismPlan(plan), job.source_rates)
+    return simulate_once(job, emulated.physics, Plan(plan), job.source_rates)
 
 
 @settings(max_examples=25)
@@ -87,10 +87,10 @@ def test_ds2_asks_for_no_less_at_a_higher_offered_rate(emulated: EmulatedJob, de
     assert all(low[key] <= high[key] for key in low)
 
 
-def tuned_once(job: Job, physics: dict[str, OperatorPhysics], tuner: type[Tuner]) -> tuple[bool, str, ParallelismPlan]:
+def tuned_once(job: Job, physics: dict[str, OperatorPhysics], tuner: type[Tuner]) -> tuple[bool, str, Plan]:
     story = tune_on_simulator(JobSpec(job, physics), tuner, [job.source_rates], with_oracle=False)
     change = story.changes[0]
-    return change.backpressure, change.stop_reason, ParallelismPlan(dict(change.plan))
+    return change.backpressure, change.stop_reason, Plan(dict(change.plan))
 
 
 @every_tuner
@@ -99,7 +99,7 @@ def test_a_job_that_is_only_a_source(tuner: type[Tuner]) -> None:
     assert tuned_once(job, {"source": OperatorPhysics(service_us=100)}, tuner) == (
         False,
         "unchanged",
-        ParallelismPlan({"source": 3}),
+        Plan({"source": 3}),
     )
 
 

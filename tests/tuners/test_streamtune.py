@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import EmulatedJob, emulated_jobs
 from streamtune.control.audit import AuditTrail, read_audit
 from streamtune.control.controller import Controller, Guards
-from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, ParallelismPlan
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, Plan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, MeasurementWindow
@@ -131,9 +131,10 @@ def test_even_odds_are_enough_where_the_rule_forgives_fifteen_per_cent() -> None
     engine without backpressure gets what is as likely as not to serve the whole rate."""
     found = {}
     for engine in ("flink", "timely"):
-        tuner = StreamTune(chain("map"), engine=engine)
-        tuner.learn(fine_at(10, 1000, 500))
-        found[engine] = tuner.verdicts(fine_at(10, 2000, 1000))["op1"]
+        tuner = StreamTune(chain("map"))
+        tells = {"reports_backpressure": engine == "flink"}
+        tuner.learn(fine_at(10, 1000, 500).model_copy(update=tells))
+        found[engine] = tuner.verdicts(fine_at(10, 2000, 1000).model_copy(update=tells))["op1"]
     assert found["flink"].degree > found["timely"].degree
     assert found["timely"].degree == pytest.approx(10, abs=1)
     assert found["timely"].safe[found["timely"].degree - 1] >= 0.5 > found["timely"].safe[found["timely"].degree - 2]
@@ -144,8 +145,8 @@ def test_a_bottleneck_that_the_engine_names_binds_although_the_rule_passes_it() 
     operators = {"source": metrics(1, 1000, 200), "op1": metrics(5, 980, 1000, hottest=1000)}
     plans = {}
     for named in ((), ("op1",)):
-        tuner = StreamTune(chain("map"), engine="timely")
-        seen = sighting(operators).model_copy(update={"bottlenecks": named})
+        tuner = StreamTune(chain("map"))
+        seen = sighting(operators).model_copy(update={"bottlenecks": named, "reports_backpressure": False})
         tuner.learn(seen)
         plans[named] = tuner.recommend(seen).plan["op1"]
     assert plans == {(): 5, ("op1",): 6}
@@ -380,10 +381,10 @@ class Killed(BaseException):
 class SurvivingEngine(Simulator):
     """Keeps running when its tuner dies, and counts deployments."""
 
-    rescaled: tuple[ParallelismPlan, ...] = ()
+    rescaled: tuple[Plan, ...] = ()
     die_after_rescale = False
 
-    def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+    def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         self.rescaled += (plan,)
         return super().rescale(deployment, plan)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from streamtune.dataflow import Job, ParallelismPlan
+from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.spec import JobSpec, load_spec
 from streamtune.errors import StreamTuneError
 
@@ -27,12 +27,12 @@ def find_job(job: str) -> JobSpec:
     return catalogue.load(job).spec
 
 
-def parse_plan(text: str | None, job: Job) -> ParallelismPlan:
+def parse_plan(text: str | None, job: Job) -> Plan:
     """``12`` for all operators, ``filter=5,join=12`` for some, or a YAML/JSON file with a mapping."""
     if text is None:
         return job.initial_plan
     if text.isdigit():
-        return ParallelismPlan({key: int(text) for key in job.dataflow.index})
+        return Plan({key: int(text) for key in job.dataflow.index})
     degrees: dict[str, int] = {}
     for key, value in _pairs(text, "--plan").items():
         if isinstance(value, bool) or int(value) != value:

@@ -178,7 +178,7 @@ def _fig8(
     from streamtune.tuners import Tuner, make_tuner
 
     def make(name: str, job: Job) -> Tuner:
-        return make_tuner(name, job, model=model, engine="timely")
+        return make_tuner(name, job, model=model)
 
     result = run_fig8(
         Fig8Settings(seeds=seeds, backlog_growth_share=backlog_growth or None),

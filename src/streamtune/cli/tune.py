@@ -150,7 +150,7 @@ def tune(
     )
 
     def make(tuned: Job) -> Tuner:
-        return make_tuner(tuner, tuned, model=model, cost_model=cost_model, state=state, engine=engine)
+        return make_tuner(tuner, tuned, model=model, cost_model=cost_model, state=state)
 
     with AuditTrail(audit) as trail:
         if engine == "flink":

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from streamtune.clock import Clock, SystemClock
 from streamtune.control.audit import AuditTrail
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.errors import TuningError
 from streamtune.tuners.base import Recommendation, Tuner
@@ -45,9 +45,7 @@ class Guards:
                 f"cannot exclude '{unknown[0]}': the operators of '{job.name}' are {', '.join(job.dataflow.index)}"
             )
 
-    def apply(
-        self, job: Job, wanted: ParallelismPlan, current: ParallelismPlan
-    ) -> tuple[ParallelismPlan, dict[str, str]]:
+    def apply(self, job: Job, wanted: Plan, current: Plan) -> tuple[Plan, dict[str, str]]:
         """The plan that is allowed, and for each operator that was held back, why."""
         limit = min(self.max_parallelism or job.max_parallelism, job.max_parallelism)
         allowed: dict[str, int] = {}
@@ -62,7 +60,7 @@ class Guards:
             elif not self.min_parallelism <= degree <= limit:
                 allowed[key] = min(max(degree, self.min_parallelism), limit)
                 held[key] = f"{degree} was recommended, the limits are {self.min_parallelism} to {limit}"
-        return ParallelismPlan(allowed), held
+        return _within(wanted, allowed), held
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Moment:
     kind: Literal["observed", "applied"]
     change: int
     rates: Mapping[str, float]
-    plan: ParallelismPlan
+    plan: Plan
     observation: Observation | None = None
 
 
@@ -86,7 +84,7 @@ class Outcome:
     deployment: Deployment
     observation: Observation
     backpressure_seen: int
-    recommendation: ParallelismPlan
+    recommendation: Plan
 
     @property
     def backpressure(self) -> bool:
@@ -144,6 +142,7 @@ class Controller:
         while True:
             recommendation = self.tuner.recommend(seen)
             plan, held = self.guards.apply(deployment.job, recommendation.plan, deployment.plan)
+            self.engine.capabilities.check(plan)
             self._write_decision(seen, recommendation, plan, held)
             if plan == deployment.plan:
                 reason = "unchanged"
@@ -180,13 +179,13 @@ class Controller:
         deployment: Deployment,
         seen: Observation,
         backpressure_seen: int,
-        plan: ParallelismPlan,
+        plan: Plan,
     ) -> Outcome:
         self._write_stop(reason, self._applied, seen, deployment)
         self._change += 1
         return Outcome(dict(seen.source_rates), self._applied, reason, deployment, seen, backpressure_seen, plan)
 
-    def _deploy(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+    def _deploy(self, deployment: Deployment, plan: Plan) -> Deployment:
         self.audit.write("deploying", {"change": self._change, "from": dict(deployment.plan), "to": dict(plan)})
         self._applied += 1
         deployment = self.engine.rescale(deployment, plan)
@@ -213,7 +212,7 @@ class Controller:
         self.clock.sleep(not_ready.retry_after_s)
 
     def _write_decision(
-        self, seen: Observation, recommendation: Recommendation, plan: ParallelismPlan, held: Mapping[str, str]
+        self, seen: Observation, recommendation: Recommendation, plan: Plan, held: Mapping[str, str]
     ) -> None:
         self.audit.write(
             "recommended",
@@ -261,3 +260,18 @@ def _summary(seen: Observation) -> dict[str, Any]:
             for key, m in seen.operators.items()
         },
     }
+
+
+def _within(wanted: Plan, allowed: Mapping[str, int]) -> Plan:
+    """The wanted plan with the allowed parallelism; sizes and places of instances that are not allowed are dropped."""
+    resources, placement = wanted.resources, wanted.placement
+    return Plan(
+        allowed,
+        resources=None
+        if resources is None
+        else {key: groups for key, groups in resources.items() if allowed[key] == wanted[key]},
+        placement=None
+        if placement is None
+        else {one: host for one, host in placement.items() if one.number < allowed[one.operator]},
+        configuration=wanted.configuration,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from streamtune.control.controller import Moment, Outcome, StopReason
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.frozen import Frozen
 from streamtune.tuners.base import Tuner
 
@@ -34,8 +34,8 @@ class Change(Frozen):
     oracle_plan: Mapping[str, int] | None = None
 
     @classmethod
-    def of(cls, outcome: Outcome, best: ParallelismPlan | None = None) -> Self:
-        plan: ParallelismPlan = outcome.deployment.plan
+    def of(cls, outcome: Outcome, best: Plan | None = None) -> Self:
+        plan: Plan = outcome.deployment.plan
         return cls(
             rates=outcome.rates,
             reconfigurations=outcome.reconfigurations,

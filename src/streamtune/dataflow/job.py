@@ -1,69 +1,17 @@
-"""``Job`` and ``ParallelismPlan``: what is tuned, and what tuning decides."""
+"""``Job``: what is tuned."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from streamtune.dataflow.graph import Dataflow
 from streamtune.dataflow.operator import SINK
+from streamtune.dataflow.plan import Plan
 from streamtune.errors import DataflowError
 
 DEFAULT_MAX_PARALLELISM = 100
-
-
-class ParallelismPlan(Mapping[str, int]):
-    """An immutable choice of one parallelism per operator.
-
-    >>> plan = ParallelismPlan({"bids": 1, "hot_items": 12})
-    >>> plan.total, plan["hot_items"]
-    (13, 12)
-    >>> plan.changes(ParallelismPlan({"bids": 1, "hot_items": 20}))
-    {'hot_items': (12, 20)}
-    """
-
-    __slots__ = ("_degrees",)
-
-    def __init__(self, degrees: Mapping[str, int] | Iterable[tuple[str, int]]) -> None:
-        self._degrees: dict[str, int] = dict(degrees)
-        for operator_id, degree in self._degrees.items():
-            if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
-                raise DataflowError(
-                    f"must be a whole number of at least 1, but got {degree!r}",
-                    operator=operator_id,
-                    field="parallelism",
-                )
-
-    def __getitem__(self, operator_id: str) -> int:
-        return self._degrees[operator_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._degrees)
-
-    def __len__(self) -> int:
-        return len(self._degrees)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._degrees.items()))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ParallelismPlan) and self._degrees == other._degrees
-
-    def __repr__(self) -> str:
-        return f"ParallelismPlan({self._degrees})"
-
-    @property
-    def total(self) -> int:
-        return sum(self._degrees.values())
-
-    def replace(self, degrees: Mapping[str, int]) -> ParallelismPlan:
-        """This plan with some operators set anew."""
-        return ParallelismPlan({**self._degrees, **degrees})
-
-    def changes(self, other: ParallelismPlan) -> dict[str, tuple[int, int]]:
-        """Operator id → (here, there) for all that differ."""
-        return {key: (self[key], other[key]) for key in self if self[key] != other[key]}
 
 
 @dataclass(frozen=True)
@@ -117,11 +65,11 @@ class Job:
         return {source.id: source.rate or 0.0 for source in self.dataflow.sources}
 
     @cached_property
-    def initial_plan(self) -> ParallelismPlan:
+    def initial_plan(self) -> Plan:
         """The parallelism the spec asks for; 1 where it does not."""
-        return ParallelismPlan({operator.id: operator.parallelism or 1 for operator in self.dataflow.operators})
+        return Plan({operator.id: operator.parallelism or 1 for operator in self.dataflow.operators})
 
-    def check_plan(self, plan: ParallelismPlan) -> None:
+    def check_plan(self, plan: Plan) -> None:
         """Refuse a plan that does not fit this job."""
         for operator in self.dataflow.operators:
             if operator.id not in plan:

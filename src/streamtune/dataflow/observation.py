@@ -1,38 +1,67 @@
-"""``Observation``: what an engine reports about one deployment over one window."""
+"""``Observation``: what an engine reports about one deployment over one window.
+
+``OperatorMetrics`` is the one place where a metric is declared: the Parquet schema, the validation, the kernels and the
+history record take their columns from its fields.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
-from streamtune.dataflow.job import ParallelismPlan
+from streamtune.dataflow.plan import Plan
 from streamtune.frozen import Frozen
 
 # StreamTune Section V-B: an operator is under backpressure when its backpressured share exceeds 10 %.
 BACKPRESSURE_SHARE = 0.10
+# Busy time comes in whole milliseconds per second, give or take: that much of a share cannot be told apart.
+BUSY_RESOLUTION = 0.002
+
+RateOrigin = Literal["measured", "lag", "estimated"]
+
+
+def _nan_for_nothing(value: object) -> object:
+    """Null is NaN, and there is one NaN only, so that equal observations are equal."""
+    return math.nan if value is None or (isinstance(value, float) and math.isnan(value)) else value
+
+
+def _null_for_nan(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+# A number that may not have been measured: NaN in Python, null in JSON and in tables.
+Measured = Annotated[
+    float, BeforeValidator(_nan_for_nothing), PlainSerializer(_null_for_nan, return_type=float | None, when_used="json")
+]
 
 
 class OperatorMetrics(Frozen):
     """One operator over one window: means over its subtasks, unless the name says otherwise.
 
-    Times are ms per s, as Flink reports them, and may be NaN where the engine has no value. ``busy_max_ms_per_s``
-    is the busiest subtask, ``lag_records`` what waits in front of a source (on Timely, of any operator), and
-    ``backlog_growth_per_s`` the trend of that over the window, as if all instances fell behind like the worst one.
+    Times are ms per s, as Flink reports them. What an engine cannot measure at all is ``None``; what it could not
+    measure this time is NaN.
     """
 
-    parallelism: int = Field(ge=1)
-    records_in_per_s: float
-    records_out_per_s: float
-    busy_ms_per_s: float
-    idle_ms_per_s: float
-    backpressured_ms_per_s: float
-    busy_max_ms_per_s: float | None = None
-    cpu_load: float | None = None
-    lag_records: float | None = None
-    backlog_growth_per_s: float | None = None
+    parallelism: int = Field(ge=1, description="instances that ran")
+    records_in_per_s: Measured = Field(default=math.nan, description="records taken in, of all instances together")
+    records_out_per_s: Measured = Field(default=math.nan, description="records given out, of all instances together")
+    busy_ms_per_s: Measured = Field(default=math.nan, description="time spent working")
+    idle_ms_per_s: Measured = Field(default=math.nan, description="time without input")
+    backpressured_ms_per_s: Measured = Field(default=math.nan, description="time waiting for a slower reader")
+    busy_max_ms_per_s: float | None = Field(default=None, description="time spent working of the busiest subtask")
+    cpu_load: float | None = Field(default=None, description="load of the processor, where an engine has it")
+    lag_records: float | None = Field(
+        default=None, description="records waiting in front of a source (on Timely, of any operator)"
+    )
+    backlog_growth_per_s: float | None = Field(
+        default=None, description="trend of that lag, as if all instances fell behind like the worst one"
+    )
+    cpu_cores: float | None = Field(default=None, description="cores that one instance used")
+    memory_mb: float | None = Field(default=None, description="MiB that one instance used")
 
     @property
     def _total_ms(self) -> float:
@@ -52,11 +81,36 @@ class OperatorMetrics(Frozen):
         return all(map(math.isfinite, (self.records_in_per_s, self.records_out_per_s, self._total_ms)))
 
 
+# Every metric of an operator by name, in the order of declaration.
+METRICS = tuple(name for name in OperatorMetrics.model_fields if name != "parallelism")
+# A trend may go down as well as up; all other metrics are at least 0.
+SIGNED_METRICS = frozenset({"backlog_growth_per_s"})
+
+
+class EdgeMetrics(Frozen):
+    """What went over one edge of the dataflow, all instances together."""
+
+    source: str
+    target: str
+    records_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+class InstancePairMetrics(EdgeMetrics):
+    """What went from one instance to another."""
+
+    source_instance: int = Field(ge=0)
+    target_instance: int = Field(ge=0)
+
+
 class Observation(Frozen):
     """One window of one deployment. ``source_rates`` are the rates that are offered, not what got through.
 
-    ``bottlenecks`` are the operators that an engine without backpressure finds too slow by its rule on rates, and
-    ``latency_growth_ms_per_s`` is the trend of latency over the window, where an engine follows it.
+    ``rate_origins`` says how the rate of a source is known (measured where it is not named), ``bottlenecks`` are the
+    operators that an engine without backpressure finds too slow by its rule on rates, ``latency_growth_ms_per_s`` is
+    the trend of latency over the window, ``edges`` and ``instance_pairs`` say what went where, ``hosts`` where each
+    instance (``operator/number``) ran. ``reports_backpressure`` and ``busy_resolution`` say how the engine is to be
+    read: whether lack of backpressure means anything, and how far off a busy share may be.
     """
 
     observed_at: datetime
@@ -67,10 +121,16 @@ class Observation(Frozen):
     throughput_per_s: float | None = None
     latency_growth_ms_per_s: float | None = None
     bottlenecks: tuple[str, ...] = ()
+    rate_origins: Mapping[str, RateOrigin] = Field(default_factory=dict)
+    edges: tuple[EdgeMetrics, ...] = ()
+    instance_pairs: tuple[InstancePairMetrics, ...] = ()
+    hosts: Mapping[str, str] = Field(default_factory=dict)
+    reports_backpressure: bool = True
+    busy_resolution: float = Field(default=BUSY_RESOLUTION, ge=0)
 
     @property
-    def plan(self) -> ParallelismPlan:
-        return ParallelismPlan({key: metrics.parallelism for key, metrics in self.operators.items()})
+    def plan(self) -> Plan:
+        return Plan({key: metrics.parallelism for key, metrics in self.operators.items()})
 
     def backpressured(self, share: float = BACKPRESSURE_SHARE) -> tuple[str, ...]:
         """The operators under backpressure."""

@@ -7,107 +7,57 @@ from typing import Any
 
 from pydantic import Field
 
+from streamtune.dataflow.features import OperatorFeatures
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import Job
-from streamtune.dataflow.observation import Observation, OperatorMetrics
-from streamtune.dataflow.operator import Aggregate, Join, Operator, Partitioning, Window
+from streamtune.dataflow.observation import (
+    BUSY_RESOLUTION,
+    EdgeMetrics,
+    InstancePairMetrics,
+    Observation,
+    OperatorMetrics,
+    RateOrigin,
+)
+from streamtune.dataflow.operator import Operator, Partitioning
 from streamtune.frozen import Frozen
 
-SCHEMA_VERSION = 1
+# Version 2 adds lag, backlog growth, CPU and memory of operators, rates of edges and pairs of instances, bottlenecks
+# named by the engine, hosts, how offered rates are known, and how the engine is to be read. Records of version 1 are
+# records of version 2 without them.
+SCHEMA_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+
+# Version 1 said how to read an engine by its name alone.
+_V1_WITHOUT_BACKPRESSURE = frozenset({"timely", "bytewax"})
+_V1_BUSY_RESOLUTION = {"flink": 0.02}
 
 
-class RunEdge(Frozen):
-    source: str
-    target: str
+def v1_reports_backpressure(engine: str) -> bool:
+    """Whether the engine of a record of version 1 reports backpressure."""
+    return engine not in _V1_WITHOUT_BACKPRESSURE
+
+
+def v1_busy_resolution(engine: str) -> float:
+    """How far off a busy share in a record of version 1 may be."""
+    return _V1_BUSY_RESOLUTION.get(engine, BUSY_RESOLUTION)
+
+
+class RunEdge(EdgeMetrics):
+    """One edge, and what went over it where the engine knows."""
+
     partitioning: Partitioning = "rebalance"
 
 
-class RunOperator(Frozen):
+class RunOperator(OperatorMetrics, OperatorFeatures):
     """One operator of a run, flat: identity, Table I features, parallelism, metrics (null where not measured)."""
 
-    id: str
-    type: str
-    window_type: str | None = None
-    window_policy: str | None = None
-    window_length: float | None = None
-    window_slide: float | None = None
-    join_key_class: str | None = None
-    aggregate_class: str | None = None
-    aggregate_key_class: str | None = None
-    aggregate_function: str | None = None
-    tuple_width_in: float | None = None
-    tuple_width_out: float | None = None
-    tuple_type: str | None = None
-    parallelism: int
-    records_in_per_s: float | None = None
-    records_out_per_s: float | None = None
-    busy_ms_per_s: float | None = None
-    idle_ms_per_s: float | None = None
-    backpressured_ms_per_s: float | None = None
-    busy_max_ms_per_s: float | None = None
-    cpu_load: float | None = None
-
     @classmethod
-    def of(cls, operator: Operator, metrics: OperatorMetrics) -> RunOperator:
-        window, aggregate, join = operator.window, operator.aggregate, operator.join
-        return cls(
-            id=operator.id,
-            type=operator.type,
-            window_type=window.type if window else None,
-            window_policy=window.policy if window else None,
-            window_length=window.length if window else None,
-            window_slide=window.slide if window else None,
-            join_key_class=join.key_class if join else None,
-            aggregate_class=aggregate.value_class if aggregate else None,
-            aggregate_key_class=aggregate.key_class if aggregate else None,
-            aggregate_function=aggregate.function if aggregate else None,
-            tuple_width_in=operator.tuple_width_in,
-            tuple_width_out=operator.tuple_width_out,
-            tuple_type=operator.tuple_type,
-            parallelism=metrics.parallelism,
-            records_in_per_s=metrics.records_in_per_s,
-            records_out_per_s=metrics.records_out_per_s,
-            busy_ms_per_s=metrics.busy_ms_per_s,
-            idle_ms_per_s=metrics.idle_ms_per_s,
-            backpressured_ms_per_s=metrics.backpressured_ms_per_s,
-            busy_max_ms_per_s=metrics.busy_max_ms_per_s,
-            cpu_load=metrics.cpu_load,
-        )
-
-    def to_operator(self, rate: float | None = None) -> Operator:
-        """The operator this row describes, without its metrics."""
-        window = None
-        if self.window_type is not None and self.window_length is not None:
-            window = Window.model_validate(
-                {
-                    "type": self.window_type,
-                    "policy": self.window_policy or "time",
-                    "length": self.window_length,
-                    "slide": self.window_slide,
-                }
-            )
-        aggregate = None
-        if self.aggregate_function is not None:
-            aggregate = Aggregate(
-                function=self.aggregate_function,
-                value_class=self.aggregate_class or "unknown",
-                key_class=self.aggregate_key_class,
-            )
-        return Operator(
-            id=self.id,
-            type=self.type,
-            window=window,
-            aggregate=aggregate,
-            join=Join(key_class=self.join_key_class) if self.join_key_class else None,
-            tuple_width_in=self.tuple_width_in,
-            tuple_width_out=self.tuple_width_out,
-            tuple_type=self.tuple_type,
-            rate=rate,
-        )
+    def joined(cls, operator: Operator, metrics: OperatorMetrics) -> RunOperator:
+        return cls(**dict(OperatorFeatures.of(operator)), **dict(metrics))
 
 
 class Run(Frozen):
-    """One row of the execution history; ``streamtune.history.schema`` has the same fields as a Spark schema."""
+    """One row of the execution history; ``streamtune.history.schema`` derives the Spark schema from its fields."""
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
@@ -120,10 +70,17 @@ class Run(Frozen):
     edges: tuple[RunEdge, ...]
     latency_ms: float | None = None
     throughput_per_s: float | None = None
+    latency_growth_ms_per_s: float | None = None
+    bottlenecks: tuple[str, ...] | None = None
+    rate_origins: dict[str, RateOrigin] | None = None
+    instance_pairs: tuple[InstancePairMetrics, ...] | None = None
+    hosts: dict[str, str] | None = None
+    reports_backpressure: bool | None = None
+    busy_resolution: float | None = None
 
     @classmethod
     def of(cls, run_id: str, job: Job, engine: str, observation: Observation) -> Run:
-        flow = job.dataflow
+        flow, seen = job.dataflow, {(edge.source, edge.target): edge for edge in observation.edges}
         return cls(
             run_id=run_id,
             job=job.name,
@@ -132,11 +89,18 @@ class Run(Frozen):
             window_s=observation.window_s,
             source_rates=dict(observation.source_rates),
             operators=tuple(
-                RunOperator.of(operator, observation.operators[operator.id]) for operator in flow.operators
+                RunOperator.joined(operator, observation.operators[operator.id]) for operator in flow.operators
             ),
-            edges=tuple(RunEdge(source=e.source, target=e.target, partitioning=e.partitioning) for e in flow.edges),
+            edges=tuple(_edge(edge, seen.get((edge.source, edge.target))) for edge in flow.edges),
             latency_ms=observation.latency_ms,
             throughput_per_s=observation.throughput_per_s,
+            latency_growth_ms_per_s=observation.latency_growth_ms_per_s,
+            bottlenecks=observation.bottlenecks or None,
+            rate_origins=dict(observation.rate_origins) or None,
+            instance_pairs=observation.instance_pairs or None,
+            hosts=dict(observation.hosts) or None,
+            reports_backpressure=observation.reports_backpressure,
+            busy_resolution=observation.busy_resolution,
         )
 
     @property
@@ -147,6 +111,47 @@ class Run(Frozen):
             tuple(Edge(edge.source, edge.target, edge.partitioning) for edge in self.edges),
         )
 
+    @property
+    def observation(self) -> Observation:
+        """What the run saw; a record of version 1 is read as its engine's name says."""
+        return Observation(
+            observed_at=self.observed_at,
+            window_s=self.window_s,
+            source_rates=self.source_rates,
+            operators={
+                operator.id: OperatorMetrics(**{name: getattr(operator, name) for name in OperatorMetrics.model_fields})
+                for operator in self.operators
+            },
+            latency_ms=self.latency_ms,
+            throughput_per_s=self.throughput_per_s,
+            latency_growth_ms_per_s=self.latency_growth_ms_per_s,
+            bottlenecks=self.bottlenecks or (),
+            rate_origins=self.rate_origins or {},
+            edges=tuple(
+                EdgeMetrics(**{name: getattr(edge, name) for name in EdgeMetrics.model_fields})
+                for edge in self.edges
+                if edge.records_per_s is not None or edge.bytes_per_s is not None
+            ),
+            instance_pairs=self.instance_pairs or (),
+            hosts=self.hosts or {},
+            reports_backpressure=(
+                v1_reports_backpressure(self.engine) if self.reports_backpressure is None else self.reports_backpressure
+            ),
+            busy_resolution=v1_busy_resolution(self.engine) if self.busy_resolution is None else self.busy_resolution,
+        )
+
     def to_record(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return self.model_dump(mode="json")
+        """Plain JSON values; parts that an engine does not have are left out."""
+        record = self.model_dump(mode="json")
+        optional = ("latency_growth_ms_per_s", "bottlenecks", "rate_origins", "instance_pairs", "hosts")
+        return {name: value for name, value in record.items() if name not in optional or value is not None}
+
+
+def _edge(edge: Edge, seen: EdgeMetrics | None) -> RunEdge:
+    return RunEdge(
+        source=edge.source,
+        target=edge.target,
+        records_per_s=None if seen is None else seen.records_per_s,
+        bytes_per_s=None if seen is None else seen.bytes_per_s,
+        partitioning=edge.partitioning,
+    )

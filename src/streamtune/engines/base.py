@@ -5,9 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
+from streamtune.dataflow.plan import PlanPart
 from streamtune.errors import EngineError
+
+PARALLELISM_ALONE: frozenset[PlanPart] = frozenset({"parallelism"})
+# What an observation may hold beyond rates and times of operators.
+ObservedPart = Literal["latency", "lag", "edges", "instance_pairs", "hosts", "resources"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,24 @@ class Capabilities:
     live_rescale: bool
     drives_sources: bool
     max_parallelism: int | None = None
+    applies: frozenset[PlanPart] = PARALLELISM_ALONE
+    observes: frozenset[ObservedPart] = frozenset()
+
+    def check(self, plan: Plan) -> None:
+        """Refuse the parts of a plan that this engine cannot apply.
+
+        >>> from streamtune.dataflow import Plan
+        >>> flink = Capabilities("flink", reports_backpressure=True, live_rescale=True, drives_sources=False)
+        >>> flink.check(Plan({"map": 2}, configuration={"object-reuse": True}))
+        Traceback (most recent call last):
+        streamtune.errors.EngineError: flink cannot apply the configuration of a plan, it applies parallelism: ...
+        """
+        for part in ("resources", "placement", "configuration"):
+            if part in plan.parts and part not in self.applies:
+                raise EngineError(
+                    f"{self.name} cannot apply the {part} of a plan, it applies {', '.join(sorted(self.applies))}: "
+                    f"leave the {part} out"
+                )
 
 
 @dataclass(frozen=True)
@@ -27,7 +51,7 @@ class Deployment:
 
     id: str
     job: Job
-    plan: ParallelismPlan
+    plan: Plan
 
 
 @dataclass(frozen=True)
@@ -68,11 +92,11 @@ class Engine(ABC):
     def capabilities(self) -> Capabilities: ...
 
     @abstractmethod
-    def deploy(self, job: Job, plan: ParallelismPlan) -> Deployment:
+    def deploy(self, job: Job, plan: Plan) -> Deployment:
         """Start a job under a plan; refuses a plan that does not fit the job."""
 
     @abstractmethod
-    def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+    def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         """Give a running job another plan; no record is lost."""
 
     @abstractmethod

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamtune.dataflow import Observation, OperatorMetrics, ParallelismPlan, Run
+from streamtune.dataflow import Plan, Run
 from streamtune.labs.histories import Experiment, draw_of, own_sources
 from streamtune.readings import label_observation
 from streamtune.workloads import Workload
@@ -30,7 +30,7 @@ _SHARES = ("records_in_per_s", "records_out_per_s", "busy_ms_per_s", "idle_ms_pe
 def draw_on_engine(number: int, workload: Workload, largest: int, rng: np.random.Generator) -> Experiment:
     """As for the simulator, but sources keep the parallelism of their spec in every plan."""
     drawn = draw_of(workload, number, NEAR_SHARE, largest, rng)
-    return replace(drawn, plan=ParallelismPlan({**drawn.plan, **own_sources(workload)}))
+    return replace(drawn, plan=Plan({**drawn.plan, **own_sources(workload)}))
 
 
 def draw_name(catalogue: list[str], random_jobs: int, random_share: float, rng: np.random.Generator) -> str:
@@ -73,7 +73,7 @@ class RunFile:
         counts: Counter[tuple[int, bool]] = Counter()
         runs = list(self.read())
         for run in runs:
-            labels = label_observation(run.dataflow, observation_of(run), engine=self.engine)
+            labels = label_observation(run.dataflow, run.observation)
             short = truth(int(run.run_id.rsplit("-", 1)[1]))
             counts.update((labels[key], is_short) for key, is_short in short.items())
         truly = sum(count for (_, is_short), count in counts.items() if is_short)
@@ -81,18 +81,6 @@ class RunFile:
         print(f"labelled 1: {counts[1, True] + counts[1, False]}, of them truly short {counts[1, True]}")
         print(f"labelled 0: {counts[0, True] + counts[0, False]}, of them truly short {counts[0, True]}")
         print(f"no label: {counts[-1, True] + counts[-1, False]}; truly short in all: {truly}")
-
-
-def observation_of(run: Run) -> Observation:
-    """What a stored run saw; what is missing is not a number."""
-    operators = {}
-    for one in run.operators:
-        values = {name: getattr(one, name) for name in _SHARES}
-        known = {name: math.nan if value is None else value for name, value in values.items()}
-        operators[one.id] = OperatorMetrics(parallelism=one.parallelism, **known)
-    return Observation(
-        observed_at=run.observed_at, window_s=run.window_s, source_rates=run.source_rates, operators=operators
-    )
 
 
 def collect_from_command_line(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from streamtune.clock import SystemClock
-from streamtune.dataflow import Observation, ParallelismPlan
+from streamtune.dataflow import Observation, Plan
 from streamtune.dataflow.spec import JobSpec, parse_spec
 from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
 from streamtune.engines.flink import FlinkEngine
@@ -75,7 +75,7 @@ def measure_downtime(url: str, folder: Path, mode: str, times: int) -> list[Down
     spec = _chain(rate)
     found = []
     with engine_on(url, folder, spec, mode=mode) as engine:
-        plans = [ParallelismPlan({"source": 1, "work": work, "sink": 1}) for work in (4, 6)]
+        plans = [Plan({"source": 1, "work": work, "sink": 1}) for work in (4, 6)]
         deployment = engine.deploy(spec.job, plans[0])
         try:
             for turn in range(times):
@@ -126,7 +126,7 @@ def measure_polling(url: str, folder: Path, vertices: int, parallelism: int) -> 
     """REST calls, wall and CPU time of our process for one snapshot of a long job of many subtasks."""
     spec = _long_chain(vertices, parallelism)
     with engine_on(url, folder, spec, patience_s=_STARTING_S, checkpoint_s=60.0) as engine:
-        deployment = engine.deploy(spec.job, ParallelismPlan(dict.fromkeys(spec.job.dataflow.index, parallelism)))
+        deployment = engine.deploy(spec.job, Plan(dict.fromkeys(spec.job.dataflow.index, parallelism)))
         try:
             poller = Poller(engine.client, SystemClock())
             imported, job_id = engine.imported(deployment), engine.job_id(deployment)
@@ -197,7 +197,7 @@ def measure_fidelity(
     return rows
 
 
-def _one_less(plan: ParallelismPlan, fixed: Mapping[str, int]) -> ParallelismPlan:
+def _one_less(plan: Plan, fixed: Mapping[str, int]) -> Plan:
     widest = max((key for key in plan if key not in fixed), key=plan.__getitem__)
     return plan.replace({widest: max(1, plan[widest] - 1)})
 
@@ -205,10 +205,10 @@ def _one_less(plan: ParallelismPlan, fixed: Mapping[str, int]) -> ParallelismPla
 def _compare(
     name: str,
     multiple: float,
-    oracle: ParallelismPlan,
+    oracle: Plan,
     spec: JobSpec,
     rates: Mapping[str, float],
-    plan: ParallelismPlan,
+    plan: Plan,
     measured: Observation,
 ) -> list[Fidelity]:
     simulated = simulate_once(spec.job, spec.physics or {}, plan, rates, seed=1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from streamtune.dataflow import Dataflow, ParallelismPlan
+from streamtune.dataflow import Dataflow, Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, RescaleSettings
 from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster, Submitter, WorkloadSettings
@@ -50,9 +50,9 @@ def small_workload(name: str) -> Workload:
     return Workload(JobSpec(job, cheap), units, workload.template)
 
 
-def bounded(plan: ParallelismPlan) -> ParallelismPlan:
+def bounded(plan: Plan) -> Plan:
     """A plan that fits the slots one job may have."""
-    return ParallelismPlan({key: min(degree, LIMIT) for key, degree in plan.items()})
+    return Plan({key: min(degree, LIMIT) for key, degree in plan.items()})
 
 
 @contextmanager

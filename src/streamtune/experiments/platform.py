@@ -11,9 +11,10 @@ from pathlib import Path
 from streamtune.engines.simulator import SimulatorSettings
 from streamtune.engines.simulator.settings import MeasurementError
 from streamtune.labs.histories import GenerateSettings
-from streamtune.models.bundle import MANIFEST, ModelBundle
+from streamtune.models.bundle import ModelBundle
 from streamtune.models.costmodel.model import CostModel, CostModelSettings
 from streamtune.models.costmodel.training import CostTrainingSettings
+from streamtune.sealed import MANIFEST
 from streamtune.training.pretrain import PretrainSettings
 
 Tell = Callable[[str], None]

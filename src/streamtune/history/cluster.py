@@ -11,9 +11,6 @@ a few thousand numbers and runs in the driver. A folder with these files comes o
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +28,7 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.pair_work import SparkPairBounds
 from streamtune.history.shapes import CANONICAL_FORM, RUNS, dataflow_of, run_forms, shape_counts
 from streamtune.history.store import History
+from streamtune.sealed import check_target, whole_folder
 from streamtune.similarity import pack
 from streamtune.similarity.distance_table import DistanceTable
 from streamtune.similarity.kmeans import (
@@ -122,7 +120,7 @@ def cluster(
     Without ``k`` the elbow method chooses it. The number of ``blocks`` that pairs are spread in changes nothing.
     """
     out = Path(out).absolute()
-    _check_target(out)
+    check_target(out, "clustering", SUMMARY)
     if not history.runs.exists:
         raise HistoryError(f"there is no history at '{history.location}': make one with 'history ingest' or 'generate'")
     shapes = WeightedShapes.of(shape_counts(history))
@@ -238,33 +236,12 @@ def _distance_summary(clusters: Clusters, table: DistanceTable) -> DistanceSumma
     )
 
 
-def _check_target(out: Path) -> None:
-    """Refuse before the work what would be refused after it."""
-    if out.exists() and not (out / SUMMARY).exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise HistoryError(f"{out} exists and is no clustering: choose another --out, or remove it")
-
-
 def _write(out: Path, found: ClusteredShapes, draw: Draw | None) -> None:
-    """All files in a folder beside ``out`` first; then it takes the place of an older clustering."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    try:
+    with whole_folder(out, "clustering", SUMMARY) as staging:
         (staging / SUMMARY).write_text(found.summary.model_dump_json(indent=1) + "\n", encoding="utf-8")
         pq.write_table(_assignment_table(found), staging / ASSIGNMENT)
         if draw is not None:
             draw(found, staging)
-        staging.chmod(0o755)
-        _check_target(out)
-        if out.exists():
-            aside = out.with_name(f".{out.name}.old")
-            shutil.rmtree(aside, ignore_errors=True)
-            os.rename(out, aside)
-            os.rename(staging, out)
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            os.rename(staging, out)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _assignment_table(found: ClusteredShapes) -> pa.Table:

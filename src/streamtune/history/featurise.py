@@ -13,6 +13,7 @@ from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from streamtune.dataflow.features import CATEGORIES, STATIC_NUMBERS
 from streamtune.frozen import Frozen
 from streamtune.history.errors import HistoryError
 from streamtune.history.flatten import floats, list_column
@@ -20,14 +21,7 @@ from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
 from streamtune.history.schema import DAY, FEATURES
 from streamtune.history.split import DEFAULT_TEST_SHARE, TRAIN, split_column
 from streamtune.history.store import History
-from streamtune.models.features import (
-    CATEGORIES,
-    NUMBERS,
-    STATIC_NUMBERS,
-    CategoryColumn,
-    FeatureEncoder,
-    OperatorColumns,
-)
+from streamtune.models.features import NUMBERS, CategoryColumn, FeatureEncoder, OperatorColumns
 from streamtune.readings.selectivity import observed_selectivity
 from streamtune.spark.files import Files
 

@@ -17,6 +17,7 @@ from functools import partial
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
+from pyspark.sql.types import MapType
 
 from streamtune.history import reasons
 from streamtune.history.checking import CHECKED, check_rows
@@ -188,7 +189,16 @@ def stored_runs(frame: DataFrame) -> DataFrame:
 
 
 def content_hash() -> Column:
-    """Equal for runs that say the same; the order in which source rates are written does not count."""
+    """Equal for runs that say the same; the order in which a map is written does not count, nor does what is null.
+
+    So a record of an older version has the same hash whichever release stores it.
+    """
     rates = sql.array_sort(sql.map_entries("source_rates")).alias("source_rates")
-    others = [sql.col(name) for name in RUN.fieldNames() if name not in ("run_id", "source_rates")]
-    return sql.xxhash64(sql.to_json(sql.struct(rates, *others)))
+    others = [field for field in RUN.fields if field.name not in ("run_id", "source_rates")]
+    columns = [
+        sql.array_sort(sql.map_entries(field.name)).alias(field.name)
+        if isinstance(field.dataType, MapType)
+        else sql.col(field.name)
+        for field in others
+    ]
+    return sql.xxhash64(sql.to_json(sql.struct(rates, *columns)))

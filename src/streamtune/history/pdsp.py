@@ -8,14 +8,18 @@ reported end-to-end latency are known to be wrong.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
 
 from streamtune.dataflow.operator import KEYED_TYPES, SOURCE
 from streamtune.dataflow.run import SCHEMA_VERSION
 from streamtune.history import reasons
 from streamtune.history.readers import RAW_COLUMNS, parse_json, parse_reasons
-from streamtune.history.schema import OPERATOR, RUN
+from streamtune.history.schema import EDGE, OPERATOR, RUN
+from streamtune.spark.schemas import nullable
 
 MINIMUM_WINDOW_S = 60.0
 
@@ -42,23 +46,24 @@ _NODES = "record.dag.nodes"
 def read_pdsp(lines: DataFrame) -> DataFrame:
     """Runs in our schema, with the reasons that only this format can tell."""
     parsed = lines.withColumn("record", parse_json(PDSP, sql.col("raw")))
-    return parsed.select(
-        sql.lit(SCHEMA_VERSION).alias("schema_version"),
-        sql.col("record.artifact").alias("run_id"),
-        sql.concat_ws("-q", "record.application", "record.query").alias("job"),
-        sql.col("record.framework").alias("engine"),
-        sql.timestamp_seconds("record.t_end").alias("observed_at"),
-        (sql.col("record.t_end") - sql.col("record.t_start")).alias("window_s"),
-        _source_rates().alias("source_rates"),
-        sql.transform(_NODES, _operator).alias("operators"),
-        _edges().alias("edges"),
-        sql.col("record.metrics.latency_last_op_p50").alias("latency_ms"),
-        sql.coalesce("record.metrics.sink_in_rate_steady_mean", "record.metrics.throughput_p50_reported").alias(
-            "throughput_per_s"
-        ),
-        _found().alias("found"),
-        *map(sql.col, RAW_COLUMNS),
-    ).select(*RUN.fieldNames(), "found", *RAW_COLUMNS)
+    throughput = sql.coalesce("record.metrics.sink_in_rate_steady_mean", "record.metrics.throughput_p50_reported")
+    known = {
+        "schema_version": sql.lit(SCHEMA_VERSION),
+        "run_id": sql.col("record.artifact"),
+        "job": sql.concat_ws("-q", "record.application", "record.query"),
+        "engine": sql.col("record.framework"),
+        "observed_at": sql.timestamp_seconds("record.t_end"),
+        "window_s": sql.col("record.t_end") - sql.col("record.t_start"),
+        "source_rates": _source_rates(),
+        "operators": sql.transform(_NODES, _operator),
+        "edges": _edges(),
+        "latency_ms": sql.col("record.metrics.latency_last_op_p50"),
+        "throughput_per_s": throughput,
+    }
+    columns = [
+        known.get(field.name, sql.lit(None).cast(field.dataType)).alias(field.name) for field in nullable(RUN).fields
+    ]
+    return parsed.select(*columns, _found().alias("found"), *map(sql.col, RAW_COLUMNS))
 
 
 def _source_rates() -> Column:
@@ -84,9 +89,13 @@ def _operator(node: Column) -> Column:
         "aggregate_key_class": sql.when(~is_join, features["key_class"]),
         "parallelism": node["parallelism"],
     }
-    fields = OPERATOR.fields
+    return _struct(OPERATOR, known)
+
+
+def _struct(schema: StructType, known: Mapping[str, Column]) -> Column:
+    """A value of that schema; null where nothing is known."""
     return sql.struct(
-        *[known.get(field.name, sql.lit(None)).cast(field.dataType).alias(field.name) for field in fields]
+        *[known.get(field.name, sql.lit(None)).cast(field.dataType).alias(field.name) for field in schema.fields]
     )
 
 
@@ -96,10 +105,13 @@ def _edges() -> Column:
     )
     return sql.transform(
         "record.dag.edges",
-        lambda edge: sql.struct(
-            edge[0].alias("source"),
-            edge[1].alias("target"),
-            sql.when(sql.array_contains(keyed, edge[1]), "hash").otherwise("rebalance").alias("partitioning"),
+        lambda edge: _struct(
+            EDGE,
+            {
+                "source": edge[0],
+                "target": edge[1],
+                "partitioning": sql.when(sql.array_contains(keyed, edge[1]), "hash").otherwise("rebalance"),
+            },
         ),
     )
 

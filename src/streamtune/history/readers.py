@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
-from streamtune.dataflow.run import SCHEMA_VERSION
+from streamtune.dataflow.run import READABLE_VERSIONS
 from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
 from streamtune.history.schema import RUN
@@ -130,14 +130,14 @@ def parse_reasons(record: Column) -> Column:
 
 
 def read_runs(lines: DataFrame) -> DataFrame:
-    """Our own format: one ``Run`` per line. Fields with a default may be left out."""
+    """Our own format: one ``Run`` per line. Fields with a default may be left out, and so may the version (1)."""
     parsed = lines.withColumn("record", parse_json(RUN, sql.col("raw")))
     edges = sql.transform(
         "record.edges",
         lambda edge: edge.withField("partitioning", sql.coalesce(edge["partitioning"], sql.lit("rebalance"))),
     )
     defaults = {
-        "schema_version": sql.coalesce(sql.col("record.schema_version"), sql.lit(SCHEMA_VERSION)),
+        "schema_version": sql.coalesce(sql.col("record.schema_version"), sql.lit(READABLE_VERSIONS[0])),
         "edges": edges,
     }
     columns = [defaults.get(name, sql.col(f"record.{name}")).alias(name) for name in RUN.fieldNames()]

@@ -1,4 +1,4 @@
-"""The Spark schemas of the history's tables. ``RUN`` has the fields of ``dataflow.Run``; a test holds them together."""
+"""The Spark schemas of the history's tables. Those of runs are derived from the nouns: a metric is declared there."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
-    DoubleType,
     FloatType,
     IntegerType,
     LongType,
-    MapType,
     ShortType,
     StringType,
     StructField,
     StructType,
-    TimestampType,
 )
+
+from streamtune.dataflow import Run, RunEdge, RunOperator
+from streamtune.spark.schemas import struct_of
 
 DAY = "day"
 
@@ -30,56 +30,9 @@ def _optional(name: str, kind: DataType) -> StructField:
     return StructField(name, kind, nullable=True)
 
 
-FEATURE_NUMBERS = ("window_length", "window_slide", "tuple_width_in", "tuple_width_out")
-METRICS = (
-    "records_in_per_s",
-    "records_out_per_s",
-    "busy_ms_per_s",
-    "idle_ms_per_s",
-    "backpressured_ms_per_s",
-    "busy_max_ms_per_s",
-    "cpu_load",
-)
-
-OPERATOR = StructType(
-    [
-        _required("id", StringType()),
-        _required("type", StringType()),
-        _optional("window_type", StringType()),
-        _optional("window_policy", StringType()),
-        _optional("window_length", DoubleType()),
-        _optional("window_slide", DoubleType()),
-        _optional("join_key_class", StringType()),
-        _optional("aggregate_class", StringType()),
-        _optional("aggregate_key_class", StringType()),
-        _optional("aggregate_function", StringType()),
-        _optional("tuple_width_in", DoubleType()),
-        _optional("tuple_width_out", DoubleType()),
-        _optional("tuple_type", StringType()),
-        _required("parallelism", IntegerType()),
-        *(_optional(name, DoubleType()) for name in METRICS),
-    ]
-)
-
-EDGE = StructType(
-    [_required("source", StringType()), _required("target", StringType()), _required("partitioning", StringType())]
-)
-
-RUN = StructType(
-    [
-        _required("schema_version", IntegerType()),
-        _required("run_id", StringType()),
-        _required("job", StringType()),
-        _required("engine", StringType()),
-        _required("observed_at", TimestampType()),
-        _required("window_s", DoubleType()),
-        _required("source_rates", MapType(StringType(), DoubleType(), valueContainsNull=False)),
-        _required("operators", ArrayType(OPERATOR, containsNull=False)),
-        _required("edges", ArrayType(EDGE, containsNull=False)),
-        _optional("latency_ms", DoubleType()),
-        _optional("throughput_per_s", DoubleType()),
-    ]
-)
+OPERATOR = struct_of(RunOperator)
+EDGE = struct_of(RunEdge)
+RUN = struct_of(Run)
 
 # A stored run: the record itself, a hash of its contents, and the day it belongs to, by which the table is partitioned.
 STORED_RUN = StructType([*RUN.fields, _required("content_hash", LongType()), _required(DAY, DateType())])

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
+from streamtune.dataflow.observation import METRICS, SIGNED_METRICS
 from streamtune.dataflow.operator import SOURCE
-from streamtune.dataflow.run import SCHEMA_VERSION
+from streamtune.dataflow.run import READABLE_VERSIONS
 from streamtune.frozen import Frozen
 from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
@@ -28,15 +29,6 @@ from streamtune.history.flatten import (
 )
 
 _REQUIRED = ("run_id", "job", "engine", "observed_at", "window_s", "source_rates", "operators", "edges")
-_METRICS = (
-    "records_in_per_s",
-    "records_out_per_s",
-    "busy_ms_per_s",
-    "idle_ms_per_s",
-    "backpressured_ms_per_s",
-    "busy_max_ms_per_s",
-    "cpu_load",
-)
 _PARTITIONINGS = pa.array(["forward", "rebalance", "hash", "broadcast"])
 
 
@@ -104,7 +96,7 @@ class _Checker:
         window = floats(self.runs.column("window_s"))
         flags = {
             reasons.MISSING_FIELD: self.missing_field(),
-            reasons.UNKNOWN_VERSION: floats(self.runs.column("schema_version")) != SCHEMA_VERSION,
+            reasons.UNKNOWN_VERSION: ~np.isin(floats(self.runs.column("schema_version")), READABLE_VERSIONS),
             reasons.INVALID_DAG: self.invalid_dag(),
             reasons.INVALID_FEATURE: self.invalid_feature(),
             reasons.INVALID_PARALLELISM: self._any_operator(~(floats(self._operator("parallelism")) >= 1)),
@@ -170,11 +162,13 @@ class _Checker:
 
     def invalid_metric(self) -> Bools:
         bad = np.zeros(len(self.op_row), dtype=np.bool_)
-        for name in _METRICS:
-            bad |= _out_of_range(self._operator(name))
+        for name in METRICS:
+            bad |= _out_of_range(self._operator(name), may_be_negative=name in SIGNED_METRICS)
         of_the_job = _out_of_range(self.runs.column("latency_ms")) | _out_of_range(self.runs.column("throughput_per_s"))
         bad_rate = ~np.isnan(self.rate_values) & ~((self.rate_values >= 0) & np.isfinite(self.rate_values))
-        return self._any_operator(bad) | of_the_job | any_per_row(self.rate_row, bad_rate, self.rows)
+        bad_edge = _out_of_range(self._edge("records_per_s")) | _out_of_range(self._edge("bytes_per_s"))
+        of_edges = any_per_row(self.edge_row, bad_edge, self.rows)
+        return self._any_operator(bad) | of_edges | of_the_job | any_per_row(self.rate_row, bad_rate, self.rows)
 
     def times_do_not_add_up(self) -> Bools:
         total = sum(
@@ -223,10 +217,10 @@ def _flags(values: Any) -> Bools:
     return np.asarray(pc.fill_null(values, False).to_numpy(zero_copy_only=False))
 
 
-def _out_of_range(values: Any) -> Bools:
+def _out_of_range(values: Any, may_be_negative: bool = False) -> Bools:
     """Given, but negative, infinite or NaN."""
     numbers = floats(values)
-    return ~nulls(values) & ~((numbers >= 0) & np.isfinite(numbers))
+    return ~nulls(values) & ~(((numbers >= 0) | may_be_negative) & np.isfinite(numbers))
 
 
 def _repeated(keys: Indices) -> Bools:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import simulate_once
 from streamtune.errors import StreamTuneError
@@ -74,19 +74,19 @@ def query_of(number: int, settings: PlanDataSettings) -> ZeroTuneQuery:
     return draw_query(structure, settings.first + number, settings.seed, settings.parameter_ranges)
 
 
-def plan_of(query: ZeroTuneQuery, number: int, settings: PlanDataSettings, optisample: OptiSample) -> ParallelismPlan:
+def plan_of(query: ZeroTuneQuery, number: int, settings: PlanDataSettings, optisample: OptiSample) -> Plan:
     """One enumerated plan."""
     rng = np.random.default_rng([settings.seed, settings.first + number, _PLANS])
     if settings.enumeration == "random":
-        return ParallelismPlan(random_degrees(query, rng))
+        return Plan(random_degrees(query, rng))
     scale: dict[str, float] | float = 1.0
     if settings.explore and rng.random() < 0.5:
         overall = np.exp(rng.uniform(*np.log(_STRETCH_ALL)))
         scale = {key: float(overall * rng.lognormal(0.0, _STRETCH_ONE)) for key in query.job.dataflow.index}
-    return ParallelismPlan(optisample.degrees(query.job, query.largest_parallelism, scale=scale))
+    return Plan(optisample.degrees(query.job, query.largest_parallelism, scale=scale))
 
 
-def observe(query: ZeroTuneQuery, plan: ParallelismPlan, seed: int, window: MeasurementWindow) -> Observation:
+def observe(query: ZeroTuneQuery, plan: Plan, seed: int, window: MeasurementWindow) -> Observation:
     """Run a plan once on its hosts."""
     rates = query.job.source_rates
     return simulate_once(query.job, query.physics, plan, rates, window=window, seed=seed, cluster=query.cluster)
@@ -100,7 +100,7 @@ def calibrated_optisample(seed: int = 0, queries: int = _CALIBRATION_QUERIES) ->
     runs: list[tuple[Job, Observation]] = []
     for number in range(queries):
         query = query_of(number, settings)
-        plan = ParallelismPlan(random_degrees(query, np.random.default_rng([seed, number, _CALIBRATION])))
+        plan = Plan(random_degrees(query, np.random.default_rng([seed, number, _CALIBRATION])))
         runs.append((query.job, observe(query, plan, number, window)))
     return OptiSample.calibrated(runs)
 
@@ -114,7 +114,7 @@ def labelled_plan(number: int, settings: PlanDataSettings, optisample: OptiSampl
     return {**describe(query, plan, seen), "enumeration": settings.enumeration, "ranges": settings.ranges}
 
 
-def describe(query: ZeroTuneQuery, plan: ParallelismPlan, seen: Observation) -> dict[str, Any]:
+def describe(query: ZeroTuneQuery, plan: Plan, seen: Observation) -> dict[str, Any]:
     """The row of an observed plan; selectivities as they were seen."""
     job = query.job
     metrics = [seen.operators[operator.id] for operator in job.dataflow.operators]

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from streamtune.dataflow import Observation, ParallelismPlan, Run
+from streamtune.dataflow import Observation, Plan, Run
 from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import SimulatorSettings, simulate_once
@@ -67,7 +67,7 @@ class Experiment:
     number: int
     workload: Workload
     rates: dict[str, float]
-    plan: ParallelismPlan
+    plan: Plan
     is_near: bool
 
     def needs(self) -> dict[str, int]:
@@ -120,19 +120,19 @@ def draw_multiple(rng: np.random.Generator) -> float:
             return multiple
 
 
-def random_plan(workload: Workload, largest: int, rng: np.random.Generator) -> ParallelismPlan:
+def random_plan(workload: Workload, largest: int, rng: np.random.Generator) -> Plan:
     job = workload.spec.job
-    return ParallelismPlan({operator.id: int(rng.integers(1, largest + 1)) for operator in job.dataflow.operators})
+    return Plan({operator.id: int(rng.integers(1, largest + 1)) for operator in job.dataflow.operators})
 
 
-def near_plan(workload: Workload, rates: dict[str, float], rng: np.random.Generator) -> ParallelismPlan:
+def near_plan(workload: Workload, rates: dict[str, float], rng: np.random.Generator) -> Plan:
     """A fifth above or below the need (one standard deviation), and one instance more or less."""
     limit = workload.spec.job.max_parallelism
     near = {
         key: int(np.clip(round(need * rng.lognormal(0.0, 0.2)) + rng.integers(-1, 2), 1, limit))
         for key, need in true_needs(workload, rates).items()
     }
-    return ParallelismPlan({**near, **own_sources(workload)})
+    return Plan({**near, **own_sources(workload)})
 
 
 def own_sources(workload: Workload) -> dict[str, int]:

@@ -16,6 +16,7 @@ from streamtune.models.capacity import CapacityPrior
 from streamtune.models.encoder.evaluation import smallest_safe
 from streamtune.models.encoder.graphs import scaled_log
 from streamtune.models.encoder.tables import graphs_of
+from streamtune.readings import LabelSettings
 from streamtune.similarity import measure_pairs, pack
 
 Floats = npt.NDArray[np.float64]
@@ -56,6 +57,11 @@ class AssignedModel:
     @property
     def capacity(self) -> CapacityPrior:
         return self.bundle.capacity
+
+    @property
+    def labelling(self) -> LabelSettings:
+        """The labelling rule that the model learnt from."""
+        return self.bundle.manifest.labelling
 
     @property
     def selectivities(self) -> Mapping[str, float]:

@@ -11,8 +11,6 @@ model/
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,11 +29,11 @@ from streamtune.frozen import Frozen
 from streamtune.models.capacity import CapacityPrior
 from streamtune.models.encoder.network import BottleneckNetwork, NetworkSettings
 from streamtune.models.features import FeatureEncoder
-from streamtune.sealed import checksum, put_in_place
+from streamtune.readings import LabelSettings
+from streamtune.sealed import MANIFEST, checksum, checksums_below, whole_folder
 
 FORMAT = "streamtune-model"
 VERSION = 2
-MANIFEST = "manifest.json"
 GLOBAL = "global"
 
 
@@ -80,6 +78,9 @@ class Manifest(Frozen):
     engine: str
     data: Mapping[str, Any]
     settings: Mapping[str, Any]
+    labelling: LabelSettings = Field(
+        default_factory=LabelSettings, description="the rule behind the labels learnt from"
+    )
     members: tuple[Member, ...]
     failed: Mapping[str, str] = Field(default_factory=dict)
     checksums: Mapping[str, str]
@@ -105,15 +106,11 @@ def write_bundle(
     settings: Mapping[str, Any],
     failed: Mapping[str, str] | None = None,
     capacity: CapacityPrior | None = None,
+    labelling: LabelSettings | None = None,
 ) -> None:
     """Write a bundle whole or not at all. An older bundle in its place is replaced; anything else is refused."""
-    path = Path(path)
-    if path.exists() and not (path / MANIFEST).exists() and any(path.iterdir() if path.is_dir() else [path]):
-        raise BundleError(f"{path} exists and is no model bundle: choose another --out, or remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        members = list(members)
+    members = list(members)
+    with whole_folder(Path(path), "model bundle") as staging:
         (staging / "features.json").write_text(features.to_json(), encoding="utf-8")
         (staging / "capacity.json").write_text((capacity or CapacityPrior()).to_json(), encoding="utf-8")
         for files in members:
@@ -122,18 +119,12 @@ def write_bundle(
             engine=engine,
             data=dict(data),
             settings=dict(settings),
+            labelling=labelling or LabelSettings(),
             members=tuple(files.member for files in members),
             failed=dict(failed or {}),
-            checksums={
-                str(file.relative_to(staging)): checksum(file.read_bytes())
-                for file in sorted(staging.rglob("*"))
-                if file.is_file()
-            },
+            checksums=checksums_below(staging),
         )
         (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
-        put_in_place(staging, path)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _write_member(folder: Path, files: MemberFiles) -> None:
@@ -223,7 +214,7 @@ def _model(path: Path, member: Member, width: int) -> ClusterModel:
 def _read_manifest(path: Path) -> Manifest:
     file = path / MANIFEST
     if not file.is_file():
-        raise BundleError(f"{path} is no model bundle: it has no {MANIFEST}. Make one with 'streamtune pretrain'")
+        raise BundleError(f"{path} is not a model bundle: it has no {MANIFEST}. Make one with 'streamtune pretrain'")
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -19,22 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
-from streamtune.dataflow import Dataflow, Operator
+from streamtune.dataflow import Dataflow
+from streamtune.dataflow.features import CATEGORIES, STATIC_NUMBERS, table_one
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 from streamtune.readings.demand import demanded_rates
 
-CATEGORIES = (
-    "type",
-    "window_type",
-    "window_policy",
-    "join_key_class",
-    "aggregate_class",
-    "aggregate_key_class",
-    "aggregate_function",
-    "tuple_type",
-)
-STATIC_NUMBERS = ("window_length", "window_slide", "tuple_width_in", "tuple_width_out")
 NUMBERS = (*STATIC_NUMBERS, "source_rate", "demand")
 UNKNOWN = "unknown"
 ENCODER_VERSION = 2
@@ -63,6 +53,27 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureColumns:
+    """Table I of N operators, column by column; ``categories`` has their ids as well."""
+
+    categories: Mapping[str, CategoryColumn]
+    numbers: Mapping[str, npt.NDArray[np.float64]]
+
+
+def feature_columns(dataflow: Dataflow) -> FeatureColumns:
+    """Table I of one dataflow's operators; numbers are NaN where an operator does not have them."""
+    rows = [table_one(operator) for operator in dataflow.operators]
+    texts = {name: [row[name] for row in rows] for name in ("id", *CATEGORIES)}
+    return FeatureColumns(
+        {name: CategoryColumn.of(None if v is None else str(v) for v in values) for name, values in texts.items()},
+        {
+            name: np.array([np.nan if row[name] is None else row[name] for row in rows], dtype=np.float64)
+            for name in STATIC_NUMBERS
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorColumns:
     """The raw features of N operators, column by column; numbers are NaN where an operator does not have them.
 
@@ -87,14 +98,10 @@ class OperatorColumns:
         """The operators of one dataflow, with the selectivities seen while it ran, as far as it ran."""
         operators, seen = dataflow.operators, selectivities or {}
         edges = np.array(dataflow.edge_indices, dtype=np.int64).reshape(-1, 2)
+        columns = feature_columns(dataflow)
         return cls(
-            categories={
-                name: CategoryColumn.of(_category(operator, name) for operator in operators) for name in CATEGORIES
-            },
-            numbers={
-                name: np.array([_number(operator, name) for operator in operators], dtype=np.float64)
-                for name in STATIC_NUMBERS
-            },
+            categories={name: columns.categories[name] for name in CATEGORIES},
+            numbers={name: columns.numbers[name] for name in STATIC_NUMBERS},
             offered=np.array([source_rates.get(operator.id, 0.0) for operator in operators], dtype=np.float64),
             selectivity=np.array([seen.get(operator.id, np.nan) for operator in operators], dtype=np.float64),
             edge_source=edges[:, 0],
@@ -111,33 +118,6 @@ class OperatorColumns:
             "source_rate": first.astype(np.float64),
             "demand": demanded_rates(self.offered, selectivity, self.edge_source, self.edge_target),
         }
-
-
-def _category(operator: Operator, name: str) -> str | None:
-    window, aggregate = operator.window, operator.aggregate
-    values = {
-        "type": operator.type,
-        "window_type": window.type if window else None,
-        "window_policy": window.policy if window else None,
-        "join_key_class": operator.join.key_class if operator.join else None,
-        "aggregate_class": aggregate.value_class if aggregate else None,
-        "aggregate_key_class": aggregate.key_class if aggregate else None,
-        "aggregate_function": aggregate.function if aggregate else None,
-        "tuple_type": operator.tuple_type,
-    }
-    return values[name]
-
-
-def _number(operator: Operator, name: str) -> float:
-    window = operator.window
-    values = {
-        "window_length": window.length if window else None,
-        "window_slide": window.slide if window else None,
-        "tuple_width_in": operator.tuple_width_in,
-        "tuple_width_out": operator.tuple_width_out,
-    }
-    value = values[name]
-    return np.nan if value is None else value
 
 
 class FeatureEncoder(Frozen):

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streamtune.dataflow.observation import BUSY_RESOLUTION
+
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-# Busy time comes in whole milliseconds per second, give or take: that much of a share cannot be told apart.
-RESOLUTION = 0.002
-# Where threads wait for a core that waiting counts as busy, which swamps operators with little to do. Set by hand,
-# on runs whose service times were known.
-RESOLUTION_BY_ENGINE = {"flink": 0.02}
 # Below this share nothing can be told at all.
 LEAST_BUSY_SHARE = 0.002
 # A bottleneck that is busy for less than this was blamed for somebody else.
@@ -49,11 +46,11 @@ def read_capacity(
     busiest_share: npt.ArrayLike,
     backpressured_share: npt.ArrayLike,
     is_bottleneck: npt.ArrayLike,
-    resolution: float = RESOLUTION,
+    resolution: npt.ArrayLike = BUSY_RESOLUTION,
 ) -> Readings:
     """Capacity from the metrics of N operators; ``busiest_share`` may be NaN, then the mean share counts.
 
-    ``resolution`` is how far off a busy share may be, whatever it is.
+    ``resolution`` is how far off a busy share may be, one figure for all or one for each.
 
     >>> found = read_capacity([100.0, 100.0], [0.4, 0.9], [0.5, 1.0], [0.0, 0.0], [False, True])
     >>> np.exp(found.log_capacity).round(6).tolist(), found.is_saturated.tolist()
@@ -69,5 +66,5 @@ def read_capacity(
         cut = ~saturated & (busy / able > CUT_SHARE)
         log_capacity = np.log(taken) - np.log(np.where(saturated, able, np.minimum(busy, able)))
         known = (taken > 0) & (busy >= LEAST_BUSY_SHARE) & np.isfinite(log_capacity)
-        resolution_sd = np.where(saturated, 0.0, resolution / busy)
+        resolution_sd = np.where(saturated, 0.0, np.asarray(resolution, dtype=np.float64) / busy)
     return Readings(np.where(known, log_capacity, np.nan), saturated & known, cut & known, resolution_sd)

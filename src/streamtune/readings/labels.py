@@ -29,7 +29,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from streamtune.dataflow import BACKPRESSURE_SHARE
-from streamtune.frozen import Frozen
+from streamtune.settings import Settings
 
 UNLABELLED, FINE, BOTTLENECK = -1, 0, 1
 
@@ -39,7 +39,7 @@ Indices = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int8]
 
 
-class LabelSettings(Frozen):
+class LabelSettings(Settings):
     """The thresholds of the labelling rule."""
 
     busy_threshold: float = Field(default=0.60, ge=0, le=1, description="T: a busy share above it is a bottleneck's")
@@ -57,9 +57,6 @@ class LabelSettings(Frozen):
         gt=0,
         description="growth of an operator's queue over its offered rate above which it is a bottleneck on Timely "
         "although its input ratio passes; none: off",
-    )
-    engines_without_backpressure: frozenset[str] = Field(
-        default=frozenset({"timely", "bytewax"}), description="engines that are judged by their rates"
     )
 
 

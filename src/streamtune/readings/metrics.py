@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from streamtune.dataflow import Dataflow, Job, Observation, OperatorMetrics, ParallelismPlan
+from streamtune.dataflow import Dataflow, Job, Observation, OperatorMetrics, Plan
 
 
 class LastKnownPlan:
@@ -16,7 +16,7 @@ class LastKnownPlan:
     >>> from streamtune.dataflow import Edge, Operator
     >>> flow = Dataflow((Operator(id="s", type="source", rate=1), Operator(id="t", type="sink")), (Edge("s", "t"),))
     >>> known = LastKnownPlan(Job("j", flow))
-    >>> known.asked_for(ParallelismPlan({"s": 1, "t": 7}))
+    >>> known.asked_for(Plan({"s": 1, "t": 7}))
     >>> known.complete(Observation(observed_at="2026-01-01", window_s=1, source_rates={}, operators={})).plan["t"]
     7
     """
@@ -34,7 +34,7 @@ class LastKnownPlan:
         self._plan = completed.plan
         return completed
 
-    def asked_for(self, plan: ParallelismPlan) -> None:
+    def asked_for(self, plan: Plan) -> None:
         self._plan = plan
 
 

@@ -11,7 +11,7 @@ from streamtune.readings.labels import LabelSettings, OperatorBatch, label_batch
 
 
 def label_observation(
-    dataflow: Dataflow, observation: Observation, settings: LabelSettings | None = None, *, engine: str = "flink"
+    dataflow: Dataflow, observation: Observation, settings: LabelSettings | None = None
 ) -> dict[str, int]:
     """Operator id → −1, 0 or 1. An operator that the observation does not name is −1."""
     settings = settings or LabelSettings()
@@ -35,7 +35,7 @@ def label_observation(
             nominal_per_s=np.array(nominal, dtype=np.float64),
             edge_source=edges[:, 0],
             edge_target=edges[:, 1],
-            without_backpressure=np.array([engine in settings.engines_without_backpressure]),
+            without_backpressure=np.array([not observation.reports_backpressure]),
             backlog_growth_per_s=column("backlog_growth_per_s"),
         ),
         settings,

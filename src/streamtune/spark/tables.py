@@ -29,7 +29,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from streamtune.frozen import Frozen
 from streamtune.spark.errors import StorageError
 from streamtune.spark.files import Files
-from streamtune.spark.schemas import nullable
+from streamtune.spark.schemas import nullable, widened
 
 _PART = "part"
 # Formats of plain files, whose parts Spark reads together; of any other (Delta, Iceberg) a part is a table of its own.
@@ -53,6 +53,7 @@ class Manifest(Frozen):
     partition_by: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     rows: Mapping[str, int] = Field(default_factory=dict)
+    properties: Mapping[str, Any] = Field(default_factory=dict)
 
 
 class Table:
@@ -108,15 +109,16 @@ class Table:
         if part in before.parts:
             return False
         rows = self._write(frame, part)
-        self._commit(before, frame.schema, (*before.parts, part), {**before.rows, part: rows})
+        schema = _widened(before, frame.schema, self.location)
+        self._commit(before, schema, (*before.parts, part), {**before.rows, part: rows}, before.properties)
         return True
 
-    def replace(self, frame: DataFrame, step: str) -> None:
-        """Put ``frame`` in the place of all that was there."""
+    def replace(self, frame: DataFrame, step: str, properties: Mapping[str, Any] | None = None) -> None:
+        """Put ``frame`` in the place of all that was there; ``properties`` say how it was made."""
         before = self.manifest()
         part = f"{step}-{before.number + 1:06d}"
         rows = self._write(frame, part)
-        self._commit(before, frame.schema, (part,), {part: rows})
+        self._commit(before, frame.schema, (part,), {part: rows}, properties or {})
 
     def compact(self) -> None:
         """Rewrite many small parts as one. Ids of parts are forgotten: only for tables nobody appends to any more."""
@@ -132,13 +134,15 @@ class Table:
             reader = reader.schema(nullable(frame.schema))
         return int(reader.load(path).count())
 
-    def _commit(self, before: Manifest, schema: StructType, parts: Sequence[str], rows: Mapping[str, int]) -> None:
+    def _commit(
+        self,
+        before: Manifest,
+        schema: StructType,
+        parts: Sequence[str],
+        rows: Mapping[str, int],
+        properties: Mapping[str, Any],
+    ) -> None:
         keys = tuple(key for key in self.settings.partition_by if key in schema.fieldNames())
-        known = before.table_schema
-        if known and len(parts) > 1 and nullable(StructType.fromJson(known)) != nullable(schema):
-            raise StorageError(
-                f"the rows do not have the columns of the table at '{self.location}': use another location"
-            )
         after = Manifest(
             number=before.number + 1,
             format=self.settings.format,
@@ -146,6 +150,7 @@ class Table:
             partition_by=keys,
             parts=tuple(parts),
             rows=dict(rows),
+            properties=dict(properties),
         )
         target = f"{self.location}/_manifest/{after.number:010d}.json"
         if not self._files.create_text(target, after.model_dump_json(indent=1)):
@@ -173,3 +178,13 @@ class Table:
 
     def _part_path(self, part: str) -> str:
         return f"{self.location}/{_PART}={part}"
+
+
+def _widened(before: Manifest, schema: StructType, location: str) -> StructType:
+    """The table's columns with those that only the new rows have. New columns are null in the rows before them."""
+    if not before.table_schema or not before.parts:
+        return schema
+    try:
+        return widened(StructType.fromJson(before.table_schema), schema)
+    except TypeError as clash:
+        raise StorageError(f"the rows do not fit the table at '{location}': {clash}. Use another location") from clash

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.engines.base import Deployment, Engine, MeasurementWindow
 from streamtune.errors import StreamTuneError
 
@@ -22,8 +22,8 @@ class EngineCase:
 
     engine: Engine
     job: Job
-    short_plan: ParallelismPlan
-    ample_plan: ParallelismPlan
+    short_plan: Plan
+    ample_plan: Plan
     window: MeasurementWindow = field(default_factory=MeasurementWindow)
 
     def observe(self, deployment: Deployment) -> Observation:
@@ -95,7 +95,7 @@ def rescale_keeps_the_deployment(case: EngineCase) -> None:
 def bad_plans_are_refused(case: EngineCase) -> None:
     first = next(iter(case.job.dataflow.index))
     too_high = case.ample_plan.replace({first: case.job.max_parallelism + 1})
-    incomplete = ParallelismPlan({key: degree for key, degree in case.ample_plan.items() if key != first})
+    incomplete = Plan({key: degree for key, degree in case.ample_plan.items() if key != first})
     foreign = case.ample_plan.replace({"no-such-operator": 1})
     for plan in (too_high, incomplete, foreign):
         assert refuses(lambda plan=plan: case.engine.deploy(case.job, plan)), plan  # type: ignore[misc]

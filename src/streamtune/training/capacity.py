@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 
 from streamtune.history.flatten import floats
 from streamtune.history.graphs import graph_columns, operator_values
-from streamtune.history.label import operator_batch
+from streamtune.history.label import ENGINE_COLUMNS, LABEL_METRICS, busy_resolution, operator_batch
 from streamtune.history.schema import DAY
 from streamtune.history.split import TRAIN
 from streamtune.history.store import History
@@ -22,20 +22,11 @@ from streamtune.models.capacity import CapacityPrior, TypePrior
 from streamtune.models.capacity.belief import WEIGHTS, reading_basis
 from streamtune.models.capacity.prior import CurveSums, fit_type
 from streamtune.readings import LabelSettings, label_batch
-from streamtune.readings.capacity import RESOLUTION, RESOLUTION_BY_ENGINE, read_capacity
+from streamtune.readings.capacity import read_capacity
 from streamtune.readings.labels import BOTTLENECK
 
-_FIELDS = (
-    "type",
-    "parallelism",
-    "busy_ms_per_s",
-    "idle_ms_per_s",
-    "backpressured_ms_per_s",
-    "busy_max_ms_per_s",
-    "records_in_per_s",
-    "records_out_per_s",
-)
-_COLUMNS = graph_columns("run_id", "job", "engine", DAY, operators=_FIELDS)
+_FIELDS = ("type", "parallelism", "busy_max_ms_per_s", *LABEL_METRICS)
+_COLUMNS = graph_columns("run_id", "job", *ENGINE_COLUMNS, DAY, operators=_FIELDS)
 _KEYS = ("type", "job", "operator")
 _XX = [f"xx{i}{j}" for i in range(WEIGHTS) for j in range(i, WEIGHTS)]
 _XY = [f"xy{i}" for i in range(WEIGHTS)]
@@ -51,29 +42,26 @@ def capacity_prior(history: History, engine: str, settings: LabelSettings | None
     """The prior of each operator type in the training part of a history."""
     training = history.features.read().where(sql.col("split") == TRAIN).select("run_id")
     runs = history.runs.read(columns=_COLUMNS).where(sql.col("engine") == engine).join(training, "run_id", "left_semi")
-    resolution = RESOLUTION_BY_ENGINE.get(engine, RESOLUTION)
-    sums = operator_sums(runs, settings or LabelSettings(), resolution)
+    sums = operator_sums(runs, settings or LabelSettings())
     fitted = sums.groupBy("type").applyInArrow(_fit, "type string, prior string, busy double")
     rows = sorted(fitted.toLocalIterator(), key=lambda row: str(row["type"]))
     return CapacityPrior(
         types={row["type"]: TypePrior.model_validate_json(row["prior"]) for row in rows if row["prior"]},
         saturated_busy={row["type"]: row["busy"] for row in rows if row["busy"] is not None},
-        resolution=resolution,
     )
 
 
-def operator_sums(runs: DataFrame, settings: LabelSettings, resolution: float = RESOLUTION) -> DataFrame:
+def operator_sums(runs: DataFrame, settings: LabelSettings) -> DataFrame:
     """One row per operator of a job: sums over all its readings."""
-    task = partial(_sum_batches, settings=settings, resolution=resolution)
+    task = partial(_sum_batches, settings=settings)
     parts = runs.select(*_COLUMNS.fieldNames()).mapInArrow(task, _SUM_SCHEMA)
     return parts.groupBy(*_KEYS).agg(*(sql.sum(name).alias(name) for name in _SUMS))
 
 
-def _sum_batches(
-    batches: Iterator[pa.RecordBatch], settings: LabelSettings, resolution: float
-) -> Iterator[pa.RecordBatch]:
+def _sum_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        metrics = operator_batch(batch, settings)
+        metrics = operator_batch(batch)
+        resolution = busy_resolution(batch)[metrics.run]
         keys = pa.table(
             {
                 "type": operator_values(batch, "type"),

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from streamtune.dataflow import Job, ParallelismPlan, Run
+from streamtune.dataflow import Job, Plan, Run
 from streamtune.dataflow.hosts import Cluster, Host
 from streamtune.history.errors import HistoryError
 from streamtune.history.store import History
@@ -73,7 +73,7 @@ def describe_run(
     Without ``selectivities`` they follow from the records that operators took and gave.
     """
     job = Job(run.job, run.dataflow, max(operator.parallelism for operator in run.operators))
-    plan = ParallelismPlan({operator.id: operator.parallelism for operator in run.operators})
+    plan = Plan({operator.id: operator.parallelism for operator in run.operators})
     ratios = observed_selectivity(
         [operator.records_in_per_s or 0.0 for operator in run.operators],
         [operator.records_out_per_s or 0.0 for operator in run.operators],

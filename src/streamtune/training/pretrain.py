@@ -18,6 +18,7 @@ from streamtune.dataflow import Dataflow
 from streamtune.frozen import Frozen
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import encoder_path
+from streamtune.history.label import labelling_of
 from streamtune.history.store import History
 from streamtune.models.bundle import GLOBAL, Centre, Manifest, Member, MemberFiles, ModelBundle, write_bundle
 from streamtune.models.encoder import TrainingSettings
@@ -86,7 +87,8 @@ def pretrain(
     if GLOBAL not in done:
         raise HistoryError(f"the global encoder could not be trained: {failed[GLOBAL]}")
     progress("capacity", "reading capacity curves by operator type")
-    capacity = capacity_prior(history, engine)
+    labelling = labelling_of(history)
+    capacity = capacity_prior(history, engine, labelling)
     progress("capacity", f"done: {len(capacity.types)} operator types")
     centres = {} if clustering is None else clustering.centres
     write_bundle(
@@ -98,6 +100,7 @@ def pretrain(
         settings=settings.model_dump(mode="json"),
         failed=failed,
         capacity=capacity,
+        labelling=labelling,
     )
     return ModelBundle.load(out).manifest
 

@@ -37,7 +37,6 @@ def make_tuner(
     model: Path | Pretrained | None = None,
     cost_model: Path | CostModel | None = None,
     state: Path | None = None,
-    engine: str = "flink",
 ) -> Tuner:
     """The tuner of that name with its published settings.
 
@@ -50,9 +49,9 @@ def make_tuner(
     if isinstance(model, Path):
         model = load_model(model, job)
     if name == StreamTune.name:
-        return StreamTune(job, model=model, memory=None if state is None else Memory(state, job), engine=engine)
+        return StreamTune(job, model=model, memory=None if state is None else Memory(state, job))
     if name == PaperStreamTune.name:
-        return PaperStreamTune(job, model=model, engine=engine)
+        return PaperStreamTune(job, model=model)
     if name == CalibratedDS2.name:
         return CalibratedDS2(job, None if model is None else model.capacity.saturated_busy)
     return TUNERS[name](job)

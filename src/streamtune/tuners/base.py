@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Recommendation:
     ``provisional`` means: deploy this to learn from it, then ask me again, whatever is seen.
     """
 
-    plan: ParallelismPlan
+    plan: Plan
     why: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     provisional: bool = False

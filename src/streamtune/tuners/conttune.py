@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, processing_ability
 from streamtune.tuners.base import Recommendation, Tuner
@@ -126,7 +126,7 @@ class ContTune(Tuner):
             for key in self._tuned
         )
 
-    def _big_plan(self, current: ParallelismPlan) -> ParallelismPlan:
+    def _big_plan(self, current: Plan) -> Plan:
         if all(current[key] >= self._largest for key in self._tuned):
             self._largest = 2 * self._largest
         self._largest = min(self._largest, self.job.max_parallelism)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
 from streamtune.tuners.base import Recommendation, Tuner
@@ -171,7 +171,7 @@ class Dhalion(Tuner):
         return True
 
 
-def _kept(current: ParallelismPlan, reason: str) -> dict[str, str]:
+def _kept(current: Plan, reason: str) -> dict[str, str]:
     return dict.fromkeys(current, reason)
 
 

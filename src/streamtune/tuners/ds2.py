@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from streamtune.dataflow import Job, Observation, OperatorMetrics, ParallelismPlan
+from streamtune.dataflow import Job, Observation, OperatorMetrics, Plan
 from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, processing_ability
 from streamtune.readings.selectivity import selectivity
@@ -85,7 +85,7 @@ class DS2(Tuner):
             degrees[key] = self._degree(factor)
             figures[key] = {"target_per_s": target, "true_rate_per_instance": rate, "factor": factor}
             why[key] = f"{target:,.0f} records/s at {rate:,.0f} per instance is {factor:.2f} instances"
-        plan = ParallelismPlan({key: degrees[key] for key in current})
+        plan = Plan({key: degrees[key] for key in current})
         if not self._worth_a_restart(current, plan):
             why = {key: f"{text}; the change is not worth a restart" for key, text in why.items()}
             plan = current
@@ -101,7 +101,7 @@ class DS2(Tuner):
         needed = factor * (1 + self._settings.scaling_factor) - _ROUNDING
         return max(1, math.ceil(min(needed, self.job.max_parallelism)))
 
-    def _worth_a_restart(self, current: ParallelismPlan, wanted: Mapping[str, int]) -> bool:
+    def _worth_a_restart(self, current: Plan, wanted: Mapping[str, int]) -> bool:
         return any(
             wanted[key] > current[key] or wanted[key] < current[key] - self._settings.ignored_drop for key in current
         )

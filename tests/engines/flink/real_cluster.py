@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from streamtune.dataflow import Observation, ParallelismPlan
+from streamtune.dataflow import Observation, Plan
 from streamtune.dataflow.spec import JobSpec, parse_spec
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings
@@ -99,8 +99,8 @@ def chain(name: str, *, rate: float = 400.0, work_us: float = 10_000.0, max_para
     )
 
 
-def plan_of(work: int, source: int = 1, sink: int = 1) -> ParallelismPlan:
-    return ParallelismPlan({"source": source, "work": work, "sink": sink})
+def plan_of(work: int, source: int = 1, sink: int = 1) -> Plan:
+    return Plan({"source": source, "work": work, "sink": sink})
 
 
 def observe(engine: FlinkEngine, deployment: Deployment, window: MeasurementWindow = WINDOW) -> Observation:

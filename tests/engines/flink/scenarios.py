@@ -15,7 +15,7 @@ from engines.flink.real_cluster import PATIENCE_S, WINDOW, Scenario, Site, chain
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.control.audit import AuditTrail, read_audit
 from streamtune.control.controller import Guards
-from streamtune.dataflow import ParallelismPlan, Run
+from streamtune.dataflow import Plan, Run
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings
@@ -138,7 +138,7 @@ def tuning_q2_until_backpressure_is_gone(site: Site) -> None:
     sources = {source.id for source in spec.job.dataflow.sources}
     start = {key: spec.job.initial_plan[key] if key in sources else 1 for key in spec.job.dataflow.index}
     engine = site.engine(spec)
-    deployment = engine.deploy(spec.job, ParallelismPlan(start))
+    deployment = engine.deploy(spec.job, Plan(start))
     audit = site.folder / "q2.audit.jsonl"
     try:
         with AuditTrail(audit) as trail:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from engines.flink.fake_flink import JOB, VERTICES, Answer, FakeFlink
-from streamtune.dataflow import Observation, ParallelismPlan
+from streamtune.dataflow import Observation, Plan
 from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, Overrides, Program, RescaleSettings
 from streamtune.engines.flink.rescaling import RescaleFailedError
@@ -22,8 +22,8 @@ def engine_of(fake: FakeFlink, *, program: Program | None = None, overrides: Ove
     return FlinkEngine(client, clock=fake.clock, program=program, overrides=overrides, settings=settings)
 
 
-def plan(work: int) -> ParallelismPlan:
-    return ParallelismPlan({"bids": 1, "Map": work, "sink": 1})
+def plan(work: int) -> Plan:
+    return Plan({"bids": 1, "Map": work, "sink": 1})
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from engines.timely import reference
 from engines.timely.jobs import chain, two_chains, windows_and_joins
 from streamtune.control.audit import AuditTrail, read_audit
 from streamtune.control.controller import Controller, Guards, Moment
-from streamtune.dataflow import Observation, ParallelismPlan
+from streamtune.dataflow import Observation, Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, JobCrashedError, MeasurementWindow
 from streamtune.engines.timely import TimelyEngine, TimelySettings, run_to_the_end
@@ -37,8 +37,8 @@ pytestmark = pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
 SHORT = MeasurementWindow(settle_s=0.5, length_s=1.5)
 
 
-def plan_of(work: int) -> ParallelismPlan:
-    return ParallelismPlan({"numbers": 1, "work": work, "sink": 1})
+def plan_of(work: int) -> Plan:
+    return Plan({"numbers": 1, "work": work, "sink": 1})
 
 
 def observe(engine: TimelyEngine, deployment: Deployment, window: MeasurementWindow = SHORT) -> Observation:
@@ -105,7 +105,7 @@ def test_the_rule_flags_short_plans_and_the_trend_shows_what_it_misses() -> None
 @pytest.mark.parametrize("parallelism", [1, 4])
 def test_windows_and_joins_give_exactly_what_a_plain_batch_gives(parallelism: int) -> None:
     spec, records, life_s = windows_and_joins(), 600, 0.5
-    plan = ParallelismPlan(dict.fromkeys(spec.job.dataflow.index, parallelism))
+    plan = Plan(dict.fromkeys(spec.job.dataflow.index, parallelism))
     threads: list[int] = []
 
     def look(process: WorkerProcess) -> None:
@@ -125,7 +125,7 @@ def test_windows_and_joins_give_exactly_what_a_plain_batch_gives(parallelism: in
 def test_operators_on_the_same_workers_share_their_time_as_modelled() -> None:
     # 4 ms per record and 1,000 records/s: every instance wants 2 workers' time and gets one, or half of one.
     spec = two_chains(service_us=4000, rate=1000)
-    plan = ParallelismPlan({"numbers": 1, "left": 2, "right": 2, "sink": 1})
+    plan = Plan({"numbers": 1, "left": 2, "right": 2, "sink": 1})
     loads = {"numbers": 0.02, "left": 2.0, "right": 2.0, "sink": 0.02}
     for max_workers in (6, 4):
         with TimelyEngine.of(spec, settings=TimelySettings(max_workers=max_workers)) as engine:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engines.timely import reference
 from engines.timely.jobs import chain, windows_and_joins
-from streamtune.dataflow import Dataflow, ParallelismPlan
+from streamtune.dataflow import Dataflow, Plan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.timely import Placement, TimelyEngine, TimelySettings
 from streamtune.engines.timely.instance import Addressed, hash_bounds
@@ -35,7 +35,7 @@ def test_every_worker_has_a_key_that_leads_to_it() -> None:
 def test_placement_shares_workers_only_when_it_must(degrees: list[int], max_workers: int) -> None:
     types = ["source", *["map"] * (len(degrees) - 2), "sink"]
     flow = Dataflow.from_edges(types, [(i, i + 1) for i in range(len(degrees) - 1)])
-    plan = ParallelismPlan({f"op{i}": degree for i, degree in enumerate(degrees)})
+    plan = Plan({f"op{i}": degree for i, degree in enumerate(degrees)})
     placement = Placement.of(flow, plan, max_workers)
     for key, places in placement.instances.items():
         assert len(places) == len(set(places)) == plan[key]
@@ -49,7 +49,7 @@ def test_placement_shares_workers_only_when_it_must(degrees: list[int], max_work
 def test_more_instances_than_workers_are_refused() -> None:
     flow = chain().job.dataflow
     with pytest.raises(EngineError, match="'work' needs parallelism 9, but Timely may have 5 workers"):
-        Placement.of(flow, ParallelismPlan({"numbers": 1, "work": 9, "sink": 1}), 5)
+        Placement.of(flow, Plan({"numbers": 1, "work": 9, "sink": 1}), 5)
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=6))
@@ -146,7 +146,7 @@ def test_results_depend_neither_on_the_plan_nor_on_the_order_of_turns(degrees: l
     # No service time, so that no turn sleeps.
     quick = {key: truth.model_copy(update={"service_us": 1e-6}) for key, truth in (spec.physics or {}).items()}
     spec = type(spec)(spec.job, quick)
-    plan = ParallelismPlan(dict(zip(spec.job.dataflow.index, degrees, strict=True)))
+    plan = Plan(dict(zip(spec.job.dataflow.index, degrees, strict=True)))
     timely = TimelySettings(join_life_s=life_s)
     runtime = Runtime(Order(spec, plan, spec.job.source_rates, timely, records, keep_results=True))
     assert play(runtime, random.Random(seed)) == reference.results(spec, records, life_s)

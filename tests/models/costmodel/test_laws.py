@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamtune.dataflow import Dataflow, Job, ParallelismPlan
+from streamtune.dataflow import Dataflow, Job, Plan
 from streamtune.dataflow.hosts import Cluster, Host
 from streamtune.errors import DataflowError
 from streamtune.models.costmodel.advice import AdviceSettings, advise, candidate_degrees, starting_plan
@@ -93,7 +93,7 @@ def test_a_plan_above_the_cores_is_refused(model: CostModel) -> None:
     with pytest.raises(DataflowError, match="the 2 hosts have 6: lower the parallelism or add hosts"):
         PlanColumns.of_plans(query.job, [1, 7, 1, 1], cluster)
     with pytest.raises(DataflowError, match="parallelism 7, the 2 hosts have 6 cores"):
-        cluster.check_plan(ParallelismPlan({"source_1": 1, "filter_1": 7}))
+        cluster.check_plan(Plan({"source_1": 1, "filter_1": 7}))
     assert candidate_degrees(model, query.job, cluster, AdviceSettings(candidates=200)).max() <= 6
 
 

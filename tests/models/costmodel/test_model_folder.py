@@ -48,7 +48,7 @@ def test_a_missing_file_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"format": "other"}, "is no streamtune-cost-model"), ({"version": 99}, "has version 99")],
+    [({"format": "other"}, "is not a streamtune-cost-model"), ({"version": 99}, "has version 99")],
 )
 def test_a_foreign_or_newer_folder_is_refused(folder: Path, change: dict[str, object], message: str) -> None:
     manifest = folder / "manifest.json"
@@ -59,7 +59,7 @@ def test_a_foreign_or_newer_folder_is_refused(folder: Path, change: dict[str, ob
 
 def test_a_folder_of_something_else_is_never_overwritten(model: CostModel, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(StreamTuneError, match="is no folder of ours"):
+    with pytest.raises(StreamTuneError, match="is not a cost model"):
         model.save(tmp_path)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
     model.save(tmp_path / "model")

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from streamtune.dataflow import Dataflow
+from streamtune.errors import StreamTuneError
 from streamtune.models.bundle import BundleError, Centre, MemberFiles, ModelBundle, write_bundle
 from streamtune.models.encoder import NetworkSettings, TrainingSettings
 from streamtune.models.encoder.pretraining import fit_encoder
@@ -86,6 +87,7 @@ EMBED = """
 import sys
 from pathlib import Path
 import torch
+from streamtune.errors import StreamTuneError
 from streamtune.models.bundle import ModelBundle
 from streamtune.models.encoder.tables import graphs_of
 torch.set_num_threads(1)
@@ -134,7 +136,7 @@ def edit_manifest(path: Path, **changes: object) -> None:
         ),
         (lambda path: flip_a_byte(path / "cluster-0" / "warmup.parquet"), "warmup.parquet is not what was written"),
         (lambda path: (path / "features.json").unlink(), "features.json is missing"),
-        (lambda path: (path / "manifest.json").unlink(), "is no model bundle: it has no manifest.json"),
+        (lambda path: (path / "manifest.json").unlink(), "is not a model bundle: it has no manifest.json"),
         (lambda path: (path / "manifest.json").write_text("{"), "is damaged: it is not valid JSON"),
         (lambda path: edit_manifest(path, format="pickle"), "is not the manifest of a StreamTune model"),
         (lambda path: edit_manifest(path, version=99), "has bundle version 99, this release reads 2"),
@@ -151,7 +153,7 @@ def test_a_damaged_or_foreign_bundle_is_refused(bundle: Path, damage: Callable[[
 def test_a_foreign_folder_is_not_overwritten(tmp_path: Path, files: list[MemberFiles]) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(BundleError, match="exists and is no model bundle"):
+    with pytest.raises(StreamTuneError, match="exists and is not a model bundle"):
         write_bundle(tmp_path / "mine", FEATURES, files, engine="simulator", data={}, settings={})
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
 

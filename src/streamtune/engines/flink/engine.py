@@ -12,7 +12,7 @@ from typing import Protocol
 from pydantic import Field
 
 from streamtune.clock import Clock, SystemClock
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkUnreachableError
@@ -118,7 +118,7 @@ class FlinkEngine(Engine):
         details = self.client.job(found.id)
         return self._take(details, self._program, changed_at=None)
 
-    def deploy(self, job: Job, plan: ParallelismPlan) -> Deployment:
+    def deploy(self, job: Job, plan: Plan) -> Deployment:
         if self._submitter is None:
             raise EngineError(
                 f"job '{job.name}' cannot be started: the engine was given no specs to emulate; attach to a running job"
@@ -249,7 +249,7 @@ class FlinkEngine(Engine):
 
     # Change
 
-    def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+    def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         attached = self._find(deployment)
         deployment.job.check_plan(plan)
         for key in attached.imported.exclude:

@@ -20,6 +20,9 @@ from streamtune.engines.flink.responses import RUNNING, IoMetrics, VertexDetails
 
 # A window must be seen at least to this part by the subtasks' own clocks; less means the values are stale.
 _SEEN_SHARE = 0.5
+# Where threads wait for a core that waiting counts as busy, which swamps operators with little to do. Set by hand,
+# on runs whose service times were known.
+BUSY_RESOLUTION = 0.02
 # A source that is blocked all the time says little about what it was offered; its rate is not scaled up beyond this.
 _LEAST_FREE_SHARE = 0.05
 
@@ -131,6 +134,7 @@ def observation_between(
         source_rates=rates,
         operators=operators,
         latency_ms=latency_ms,
+        busy_resolution=BUSY_RESOLUTION,
         throughput_per_s=sum(operators[source.id].records_out_per_s for source in job.dataflow.sources),
     )
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamtune.dataflow import Dataflow, Edge, Job, Operator, ParallelismPlan
+from streamtune.dataflow import Dataflow, Edge, Job, Operator, Plan
 from streamtune.dataflow.operator import SINK, SOURCE, Partitioning
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.flink.descriptions import UNKNOWN, chained_names, describe
@@ -29,7 +29,7 @@ class ImportedJob:
     """A running job as tuners see it, and which vertex each of its operators is."""
 
     job: Job
-    plan: ParallelismPlan
+    plan: Plan
     vertex_of: Mapping[str, str]
     exclude: frozenset[str] = frozenset()
 
@@ -73,7 +73,7 @@ def import_job(
             operator = operator.model_copy(update={"rate": rate})
         operators.append(operator)
     flow = Dataflow(_with_widths(tuple(operators), nodes, by_vertex), _edges(nodes, by_vertex))
-    plan = ParallelismPlan({by_vertex[vertex.id]: vertex.parallelism for vertex in vertices.values()})
+    plan = Plan({by_vertex[vertex.id]: vertex.parallelism for vertex in vertices.values()})
     job = Job(details.name, flow, _limit(details, overrides, slots))
     exclude = frozenset(by_vertex.get(name, name) for name in overrides.exclude)
     return ImportedJob(job, plan, {operator: vertex for vertex, operator in by_vertex.items()}, exclude)

@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field
 
 from streamtune.clock import Clock
-from streamtune.dataflow import ParallelismPlan
+from streamtune.dataflow import Plan
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import state_of
@@ -52,9 +52,9 @@ class Program:
     entry_class: str | None = None
     arguments: tuple[str, ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
-    argument_of: Callable[[ParallelismPlan], str] | None = None
+    argument_of: Callable[[Plan], str] | None = None
 
-    def arguments_for(self, plan: ParallelismPlan) -> list[str]:
+    def arguments_for(self, plan: Plan) -> list[str]:
         return [*self.arguments, *([self.argument_of(plan)] if self.argument_of else [])]
 
 
@@ -80,8 +80,8 @@ class Rescaler:
         self,
         job_id: str,
         vertex_of: Mapping[str, str],
-        current: ParallelismPlan,
-        wanted: ParallelismPlan,
+        current: Plan,
+        wanted: Plan,
         program: Program | None,
     ) -> str:
         """Move a job to another plan; returns the id of the job that runs it."""
@@ -152,8 +152,8 @@ class Rescaler:
         self,
         job_id: str,
         vertex_of: Mapping[str, str],
-        current: ParallelismPlan,
-        wanted: ParallelismPlan,
+        current: Plan,
+        wanted: Plan,
         program: Program,
     ) -> str:
         savepoint = self._stop_with_savepoint(job_id)
@@ -173,7 +173,7 @@ class Rescaler:
         self,
         failed_id: str | None,
         program: Program,
-        current: ParallelismPlan,
+        current: Plan,
         vertex_of: Mapping[str, str],
         savepoint: str,
         error: EngineError,
@@ -218,9 +218,7 @@ class Rescaler:
             job_id,
         )
 
-    def submit(
-        self, program: Program, plan: ParallelismPlan, vertex_of: Mapping[str, str], savepoint: str | None = None
-    ) -> str:
+    def submit(self, program: Program, plan: Plan, vertex_of: Mapping[str, str], savepoint: str | None = None) -> str:
         """Start a program under a plan. Vertices that are known already get their parallelism by Flink's option."""
         configuration = dict(program.configuration)
         if vertex_of:

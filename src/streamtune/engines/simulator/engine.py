@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec
@@ -62,7 +62,7 @@ class Simulator(Engine):
     def capabilities(self) -> Capabilities:
         return Capabilities(name="simulator", reports_backpressure=True, live_rescale=False, drives_sources=True)
 
-    def deploy(self, job: Job, plan: ParallelismPlan) -> Deployment:
+    def deploy(self, job: Job, plan: Plan) -> Deployment:
         physics = self._physics.get(job.name)
         if not physics:
             raise EngineError(
@@ -77,7 +77,7 @@ class Simulator(Engine):
         self._running[deployment.id] = _Running(simulation, np.random.default_rng(int(seeds[1])), 0.0)
         return deployment
 
-    def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+    def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         running = self._find(deployment)
         deployment.job.check_plan(plan)
         if self._cluster is not None:
@@ -114,7 +114,7 @@ class Simulator(Engine):
 def simulate_once(
     job: Job,
     physics: Mapping[str, OperatorPhysics],
-    plan: ParallelismPlan,
+    plan: Plan,
     rates: Mapping[str, float],
     *,
     window: MeasurementWindow | None = None,

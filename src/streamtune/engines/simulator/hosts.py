@@ -29,6 +29,7 @@ from streamtune.dataflow.chaining import chain_heads, chained, forwarded
 from streamtune.dataflow.hosts import Cluster
 from streamtune.engines.simulator.host_kernel import settle
 from streamtune.frozen import Frozen
+from streamtune.placement.slots import spread_evenly
 
 if TYPE_CHECKING:
     from streamtune.engines.simulator.model import Topology
@@ -84,7 +85,7 @@ def put_on_hosts(job: Job, topology: Topology, asked: Demand, cluster: Cluster, 
     saved = np.where(heads != positions, 1.0 - settings.exchange_share, 1.0)
     own = asked.arriving / (asked.capacity / saved)
     load: Floats = np.bincount(heads, weights=own, minlength=len(heads)).astype(np.float64)[heads]
-    placed = cluster.instances(degrees)
+    placed = spread_evenly(cluster, degrees)
     link = _link_limit(asked, topology, _record_bytes(job), placed, is_local, cluster)
     ends = np.array(topology.edges, dtype=np.int64).reshape(-1, 2)
     speed, through = settle(

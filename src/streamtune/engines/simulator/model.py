@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from streamtune.dataflow import Job, ParallelismPlan
+from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.simulator.hosts import Demand, HostSettings, OnHosts, put_on_hosts
@@ -105,7 +105,7 @@ class Simulation:
 
     job: Job
     physics: Mapping[str, OperatorPhysics]
-    plan: ParallelismPlan
+    plan: Plan
     settings: SimulatorSettings
     seed: int
     now_s: float = 0.0
@@ -147,7 +147,7 @@ class Simulation:
         if self.on_hosts is not None:
             self._apply(self.plan)  # what threads share depends on the rates
 
-    def _apply(self, plan: ParallelismPlan) -> None:
+    def _apply(self, plan: Plan) -> None:
         self.job.check_plan(plan)
         self.plan = plan
         degrees = [plan[operator.id] for operator in self.job.dataflow.operators]
@@ -193,7 +193,7 @@ class Simulation:
         self.down_until_s = self.now_s + downtime_s
         self.started_s = self.down_until_s
 
-    def rescale(self, plan: ParallelismPlan, downtime_s: float) -> None:
+    def rescale(self, plan: Plan, downtime_s: float) -> None:
         """Stop behind the records in flight, as a savepoint does, and start anew; windows keep their contents."""
         drained_s = self._drain()
         self._apply(plan)

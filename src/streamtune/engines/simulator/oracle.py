@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamtune.dataflow import BACKPRESSURE_SHARE, Job, Observation, ParallelismPlan
+from streamtune.dataflow import BACKPRESSURE_SHARE, Job, Observation, Plan
 from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator.engine import simulate_once
@@ -18,7 +18,7 @@ from streamtune.readings.demand import input_rates
 class OraclePlan:
     """The least plan that sustains the rates, and the operators that no allowed parallelism can save."""
 
-    plan: ParallelismPlan
+    plan: Plan
     demand_per_s: Mapping[str, float]
     unreachable: tuple[str, ...] = ()
 
@@ -50,7 +50,7 @@ def find_oracle(
         if least is None or fixed.get(key, least) < least:
             unreachable.append(key)
         degrees[key] = fixed.get(key, least or job.max_parallelism)
-    plan = ParallelismPlan(degrees)
+    plan = Plan(degrees)
     if not unreachable:
         plan = _raise_until_clean(job, physics, rates, plan, fixed, settings or SimulatorSettings())
     return OraclePlan(plan, demand, tuple(unreachable))
@@ -60,10 +60,10 @@ def _raise_until_clean(
     job: Job,
     physics: Mapping[str, OperatorPhysics],
     rates: Mapping[str, float],
-    plan: ParallelismPlan,
+    plan: Plan,
     fixed: Mapping[str, int],
     settings: SimulatorSettings,
-) -> ParallelismPlan:
+) -> Plan:
     exact = SimulatorSettings.exact().model_copy(
         update={name: getattr(settings, name) for name in ("step_s", "buffer_s", "backlog_s", "warmup_s")}
     )

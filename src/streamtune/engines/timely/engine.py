@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from streamtune.clock import Clock, SystemClock
-from streamtune.dataflow import Job, Observation, ParallelismPlan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Capabilities, Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.engines.timely.latency import EpochLatencies, epoch_latencies
@@ -25,10 +25,10 @@ from streamtune.errors import EngineError
 @dataclass
 class _Running:
     spec: JobSpec
-    plan: ParallelismPlan
+    plan: Plan
     rates: dict[str, float]
     process: WorkerProcess
-    last_good: ParallelismPlan
+    last_good: Plan
     changed_s: float
     crashes: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class TimelyEngine(Engine):
             max_parallelism=self._settings.max_workers,
         )
 
-    def deploy(self, job: Job, plan: ParallelismPlan) -> Deployment:
+    def deploy(self, job: Job, plan: Plan) -> Deployment:
         spec = self._specs.get(job.name)
         if spec is None or not spec.physics:
             raise EngineError(
@@ -97,7 +97,7 @@ class TimelyEngine(Engine):
         self._running[deployment.id] = _Running(spec, plan, rates, process, plan, time.monotonic())
         return deployment
 
-    def rescale(self, deployment: Deployment, plan: ParallelismPlan) -> Deployment:
+    def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         running = self._find(deployment)
         deployment.job.check_plan(plan)
         Placement.of(deployment.job.dataflow, plan, self._settings.max_workers)  # refused before anything stops
@@ -166,7 +166,7 @@ class TimelyEngine(Engine):
             known = ", ".join(self._running) or "none"
             raise EngineError(f"no running deployment '{deployment.id}': running are {known}") from None
 
-    def _start(self, spec: JobSpec, plan: ParallelismPlan, rates: Mapping[str, float]) -> WorkerProcess:
+    def _start(self, spec: JobSpec, plan: Plan, rates: Mapping[str, float]) -> WorkerProcess:
         Placement.of(spec.job.dataflow, plan, self._settings.max_workers)
         process = WorkerProcess(Order(spec, plan, rates, self._settings))
         try:
@@ -176,7 +176,7 @@ class TimelyEngine(Engine):
             raise
         return process
 
-    def _restart(self, running: _Running, plan: ParallelismPlan) -> None:
+    def _restart(self, running: _Running, plan: Plan) -> None:
         running.process = self._start(running.spec, plan, running.rates)
         running.plan, running.changed_s = plan, time.monotonic()
         running.epochs = []
@@ -224,7 +224,7 @@ class TimelyEngine(Engine):
 
 def run_to_the_end(
     spec: JobSpec,
-    plan: ParallelismPlan,
+    plan: Plan,
     records: int,
     settings: TimelySettings | None = None,
     *,

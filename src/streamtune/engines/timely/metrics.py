@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from streamtune.dataflow import Job, Observation, OperatorMetrics, ParallelismPlan
+from streamtune.dataflow import Job, Observation, OperatorMetrics, Plan
 from streamtune.engines.timely.latency import EpochLatencies, slope
 from streamtune.frozen import Frozen
 from streamtune.readings import BOTTLENECK, LabelSettings, label_observation
@@ -40,7 +40,7 @@ class Snapshot(Frozen):
 
 def observation_of(
     job: Job,
-    plan: ParallelismPlan,
+    plan: Plan,
     rates: Mapping[str, float],
     samples: Sequence[Snapshot],
     latencies: EpochLatencies,
@@ -59,8 +59,9 @@ def observation_of(
         latency_ms=latencies.mean_ms if len(latencies) else None,
         throughput_per_s=sum(operators[source.id].records_out_per_s for source in job.dataflow.sources),
         latency_growth_ms_per_s=latencies.growth_ms_per_s,
+        reports_backpressure=False,
     )
-    verdicts = label_observation(job.dataflow, seen, labels, engine=ENGINE)
+    verdicts = label_observation(job.dataflow, seen, labels)
     short = tuple(key for key, verdict in verdicts.items() if verdict == BOTTLENECK)
     return seen.model_copy(update={"bottlenecks": short})
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamtune.dataflow import ParallelismPlan
+from streamtune.dataflow import Plan
 from streamtune.dataflow.spec import JobSpec, parse_spec
 from streamtune.engines.timely.settings import TimelySettings
 
@@ -16,7 +16,7 @@ class Order:
     """A job with its physics, under a plan. ``records`` per source end the stream; without it there is no end."""
 
     spec: JobSpec
-    plan: ParallelismPlan
+    plan: Plan
     rates: Mapping[str, float]
     settings: TimelySettings
     records: int | None = None
@@ -40,7 +40,7 @@ class Order:
         raw = json.loads(line)
         return cls(
             parse_spec(raw["spec"]),
-            ParallelismPlan(raw["plan"]),
+            Plan(raw["plan"]),
             raw["rates"],
             TimelySettings.model_validate(raw["settings"]),
             raw["records"],

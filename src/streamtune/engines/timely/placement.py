@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from streamtune.dataflow import Dataflow, ParallelismPlan
+from streamtune.dataflow import Dataflow, Plan
 from streamtune.errors import EngineError
 
 _WORD = (1 << 64) - 1
@@ -75,11 +75,11 @@ class Placement:
     instances: Mapping[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, flow: Dataflow, plan: ParallelismPlan, max_workers: int) -> Placement:
+    def of(cls, flow: Dataflow, plan: Plan, max_workers: int) -> Placement:
         """Workers of their own as far as they go; then the least occupied ones. Sources are kept alone if possible.
 
         >>> flow = Dataflow.from_edges(["source", "map", "sink"], [(0, 1), (1, 2)])
-        >>> Placement.of(flow, ParallelismPlan({"op0": 1, "op1": 2, "op2": 1}), 10).instances
+        >>> Placement.of(flow, Plan({"op0": 1, "op1": 2, "op2": 1}), 10).instances
         {'op0': (0,), 'op1': (1, 2), 'op2': (3,)}
         """
         workers = min(plan.total, max_workers)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamtune.control.controller import Controller, Guards
-from streamtune.dataflow import Job, ParallelismPlan
+from streamtune.dataflow import Job, Plan
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import Simulator, simulate_once
 from streamtune.experiments.paper.findings import Check, Finding, Shown
@@ -76,7 +76,7 @@ def compare(query: ZeroTuneQuery, model: CostModel, optisample: OptiSample, boun
     limit = query.largest_parallelism
     start = optisample.degrees(query.job, limit)
     fixed = {source.id: start[source.id] for source in query.job.dataflow.sources}
-    plans: dict[str, tuple[ParallelismPlan, int]] = {}
+    plans: dict[str, tuple[Plan, int]] = {}
     for name, weight in ((OURS, 0.0), (THRIFTY, 0.15)):
         settings = AdviceSettings(resource_weight=weight)
         plans[name] = advise(model, query.job, query.cluster, settings, fixed=fixed).plan, 1
@@ -88,16 +88,16 @@ def compare(query: ZeroTuneQuery, model: CostModel, optisample: OptiSample, boun
 
 def _tuned(
     query: ZeroTuneQuery, make: Callable[[Job], Tuner], fixed: Mapping[str, int], bound: int
-) -> tuple[ParallelismPlan, int]:
+) -> tuple[Plan, int]:
     engine = Simulator.of(query.spec, cluster=query.cluster)
-    plan = ParallelismPlan({key: fixed.get(key, 1) for key in query.job.dataflow.index})
+    plan = Plan({key: fixed.get(key, 1) for key in query.job.dataflow.index})
     guards = Guards(max_reconfigurations=bound, max_parallelism=query.largest_parallelism)
     controller = Controller(engine, make(query.job), guards, _WINDOW)
     outcome = controller.tune(engine.deploy(query.job, plan))
     return outcome.deployment.plan, outcome.reconfigurations
 
 
-def _measure(query: ZeroTuneQuery, plan: ParallelismPlan, reconfigurations: int) -> Measured:
+def _measure(query: ZeroTuneQuery, plan: Plan, reconfigurations: int) -> Measured:
     seen = simulate_once(
         query.job, query.physics, plan, query.job.source_rates, window=_WINDOW, seed=1, cluster=query.cluster
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from streamtune.dataflow import ParallelismPlan
+from streamtune.dataflow import Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER
 from streamtune.errors import EngineError
@@ -23,7 +23,7 @@ class WorkloadSettings(Frozen):
     limit: int | None = Field(default=None, ge=0, description="how many records a source makes; None is no end")
 
 
-def program_argument(spec: JobSpec, plan: ParallelismPlan, rates_file: Path, settings: WorkloadSettings) -> str:
+def program_argument(spec: JobSpec, plan: Plan, rates_file: Path, settings: WorkloadSettings) -> str:
     """The job as the JSON that ``EmulatedJob.java`` reads."""
     if spec.physics is None:
         raise EngineError(f"job '{spec.job.name}' has no physics: the Flink workload needs it to emulate operators")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -13,7 +14,6 @@ from pydantic import Field, ValidationError
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 from streamtune.models.capacity.belief import WEIGHTS, CapacityBelief
-from streamtune.readings.capacity import RESOLUTION
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,11 +54,10 @@ class TypePrior(Frozen):
 
 class CapacityPrior(Frozen):
     """By operator type. ``saturated_busy`` is the mean busy share that a type reports when it is saturated, which the
-    calibrated DS2 uses; ``resolution`` is how far off the busy shares of this engine may be."""
+    calibrated DS2 uses."""
 
     types: Mapping[str, TypePrior] = Field(default_factory=dict)
     saturated_busy: Mapping[str, float] = Field(default_factory=dict)
-    resolution: float = Field(default=RESOLUTION, gt=0)
 
     def belief(self, operator_type: str) -> CapacityBelief:
         """The belief about an operator of this type before it has run; flat for a type that was never seen."""
@@ -70,7 +69,12 @@ class CapacityPrior(Frozen):
     @classmethod
     def from_json(cls, text: str) -> Self:
         try:
-            return cls.model_validate_json(text)
+            data = json.loads(text)
+            if isinstance(data, dict):
+                data.pop("resolution", None)  # up to release 0.1.0; now every observation says it
+            return cls.model_validate(data)
+        except json.JSONDecodeError as error:
+            raise PriorError(f"this is no capacity prior: {error.msg}") from error
         except ValidationError as error:
             raise PriorError(f"this is no capacity prior: {error.errors()[0]['msg']}") from error
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from streamtune.dataflow import Job, ParallelismPlan
+from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.hosts import Cluster
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
@@ -44,7 +44,7 @@ class AdviceSettings(Frozen):
 class Advice:
     """The chosen plan among its candidates."""
 
-    plan: ParallelismPlan
+    plan: Plan
     latency_ms: float
     throughput_per_s: float
     latency_spread: float
@@ -138,7 +138,7 @@ def advise(
     costs = weighted_costs(predicted.latency_ms, predicted.throughput_per_s, totals, settings)
     chosen = int(np.lexsort((totals, costs))[0])
     keys = list(job.dataflow.index)
-    plan = ParallelismPlan(zip(keys, degrees[chosen].tolist(), strict=True))
+    plan = Plan(zip(keys, degrees[chosen].tolist(), strict=True))
     one = PlanColumns.of_plans(job, degrees[chosen], cluster, rates=rates, selectivities=selectivities)
     return Advice(
         plan=plan,
@@ -154,7 +154,7 @@ def advise(
     )
 
 
-def starting_plan(model: CostModel, job: Job, *, rates: Mapping[str, float] | None = None) -> ParallelismPlan:
+def starting_plan(model: CostModel, job: Job, *, rates: Mapping[str, float] | None = None) -> Plan:
     """The plan ``tune`` can start a job with instead of parallelism 1; sources keep what the spec asks for."""
     initial = job.initial_plan
     fixed = {source.id: initial[source.id] for source in job.dataflow.sources}

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamtune.dataflow import Job, Operator
+from streamtune.dataflow import Job
 from streamtune.dataflow.chaining import forwarded, grouping_numbers
 from streamtune.dataflow.hosts import Cluster
 from streamtune.errors import StreamTuneError
-from streamtune.models.features import CategoryColumn
+from streamtune.models.features import CategoryColumn, feature_columns
+from streamtune.placement.slots import spread_evenly
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -111,12 +112,11 @@ class PlanColumns:
         plans, size = degrees.shape
         if size != len(flow.operators):
             raise StreamTuneError(f"a plan of '{job.name}' has {len(flow.operators)} degrees, but got {size}")
-        placed = cluster.instances(degrees)
+        placed = spread_evenly(cluster, degrees)
         where = np.nonzero(placed)
         edges = np.array(flow.edge_indices, dtype=np.int64).reshape(-1, 2).T
-        own = {
-            name: np.array([_number(operator, name) for operator in flow.operators]) for name in OPERATOR_NUMBERS[:4]
-        }
+        static = feature_columns(flow)
+        own = dict(static.numbers)
         own["selectivity"] = np.array([known.get(operator.id, np.nan) for operator in flow.operators])
         own["event_rate"] = np.array([offered.get(operator.id, 0.0) for operator in flow.operators])
         asked = nominal_rates or offered
@@ -124,11 +124,7 @@ class PlanColumns:
         numbers = {name: np.tile(values, plans) for name, values in own.items()}
         numbers["parallelism"] = degrees.ravel().astype(np.float64)
         numbers["grouping"] = grouping_numbers(flow, degrees).ravel().astype(np.float64)
-        categories = {
-            name: _tiled(CategoryColumn.of(_category(operator, name) for operator in flow.operators), plans)
-            for name in CATEGORIES
-            if name != "partitioning"
-        }
+        categories = {name: _tiled(static.categories[name], plans) for name in CATEGORIES if name != "partitioning"}
         return cls(
             categories={**categories, "partitioning": _partitioning(job, degrees)},
             numbers=numbers,
@@ -185,38 +181,6 @@ def _partitioning(job: Job, degrees: Ints) -> CategoryColumn:
             (positions[:, target] < 0) | (positions[:, target] == values.index("forward")), this, positions[:, target]
         )
     return CategoryColumn(positions.ravel(), values)
-
-
-def _category(operator: Operator, name: str) -> str | None:
-    window, aggregate, join = operator.window, operator.aggregate, operator.join
-    match name:
-        case "window_type":
-            return window.type if window else None
-        case "window_policy":
-            return window.policy if window else None
-        case "join_key_class":
-            return join.key_class if join else None
-        case "aggregate_class":
-            return aggregate.value_class if aggregate else None
-        case "aggregate_key_class":
-            return aggregate.key_class if aggregate else None
-        case "aggregate_function":
-            return aggregate.function if aggregate else None
-        case _:
-            value: str | None = getattr(operator, name)
-            return value
-
-
-def _number(operator: Operator, name: str) -> float:
-    window = operator.window
-    values = {
-        "window_length": window.length if window else None,
-        "window_slide": window.period if window else None,
-        "tuple_width_in": operator.tuple_width_in,
-        "tuple_width_out": operator.tuple_width_out,
-    }
-    value = values[name]
-    return np.nan if value is None else float(value)
 
 
 def _tiled(column: CategoryColumn, times: int) -> CategoryColumn:

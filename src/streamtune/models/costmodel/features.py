@@ -220,7 +220,8 @@ def _operator_numbers(
 ) -> tuple[dict[str, Floats], npt.NDArray[np.bool_]]:
     """``NUMBERS`` of N operators, and which of their selectivities are estimates."""
     raw = columns.numbers
-    length, slide = raw["window_length"], raw["window_slide"]
+    length = raw["window_length"]
+    slide = np.where(np.isnan(raw["window_slide"]), length, raw["window_slide"])  # a tumbling window moves on whole
     policy = _is(columns, "window_policy", "count")
     types = columns.categories["type"]
     estimate = np.array([*(usual.get(kind, 1.0) for kind in types.values), 1.0])[types.positions]

@@ -184,6 +184,7 @@ class CostModel:
                 "selectivity": dict(self.optisample.selectivity),
                 "notes": dict(self.notes),
             },
+            "cost model",
         )
 
     @classmethod

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from streamtune.dataflow.features import CATEGORIES
 from streamtune.models.encoder.graphs import GraphSet
-from streamtune.models.features import CATEGORIES, NUMBERS, FeatureEncoder
+from streamtune.models.features import NUMBERS, FeatureEncoder
 
 # The columns of history's tables `features` and `labels` that a GraphSet is made of.
 COLUMNS = ("run_id", "job", "codes", "numbers", "parallelism", "labels", "edge_source", "edge_target")

@@ -21,6 +21,7 @@ class Situation:
     source_rates: Mapping[str, float]
     demand: Mapping[str, float]
     selectivities: Mapping[str, float]
+    reports_backpressure: bool = True
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Bounds:
     high: int | None = None
 
     def apply(self, degree: int) -> int:
-        """A bottleneck that was seen outweighs a safe sight: at the edge of overload both happen."""
+        """An observed bottleneck overrules an observation without one: at the edge of overload both happen."""
         capped = degree if self.high is None else min(degree, self.high)
         return max(self.low, capped)
 
@@ -42,16 +42,15 @@ class Bounds:
 class Experience:
     """Lessons of one job, in the order they were seen, and what can be worked out from them."""
 
-    def __init__(self, job: Job, engine: str = "flink", labelling: LabelSettings | None = None) -> None:
+    def __init__(self, job: Job, labelling: LabelSettings | None = None) -> None:
         self._job = job
-        self._engine = engine
         self._labelling = labelling or LabelSettings()
         self._taken = dict.fromkeys(job.dataflow.index, 0.0)
         self._given = dict.fromkeys(job.dataflow.index, 0.0)
         self.lessons: list[Lesson] = []
 
     def add(self, observation: Observation) -> Lesson:
-        labels = label_observation(self._job.dataflow, observation, self._labelling, engine=self._engine)
+        labels = label_observation(self._job.dataflow, observation, self._labelling)
         # An engine without backpressure names bottlenecks itself, and may be told to look at more than we do.
         labels |= dict.fromkeys(observation.bottlenecks, BOTTLENECK)
         lesson = Lesson(observation, labels)

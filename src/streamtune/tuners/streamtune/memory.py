@@ -8,8 +8,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from streamtune.dataflow import Job, Observation
 from streamtune.errors import TuningError
 
@@ -54,8 +52,8 @@ class Memory:
         kept = []
         for (text,) in rows:
             try:
-                kept.append(Observation.model_validate_json(text))
-            except ValidationError:
+                kept.append(_observation(text))
+            except ValueError:
                 continue
         return kept
 
@@ -71,6 +69,18 @@ class Memory:
                 "where job = ?1 order by number desc limit 1 offset ?2)",
                 (self._job, KEPT_OBSERVATIONS),
             )
+
+
+def _observation(text: str) -> Observation:
+    """One observation as kept; those of release 0.1.0 do not say whether their engine reports backpressure.
+
+    Of the engines it knew, only the one without backpressure watched the growth of backlogs.
+    """
+    data = json.loads(text)
+    if "reports_backpressure" not in data:
+        watched = any(one.get("backlog_growth_per_s") is not None for one in data.get("operators", {}).values())
+        data["reports_backpressure"] = not watched
+    return Observation.model_validate(data)
 
 
 def _shape(job: Job) -> str:

@@ -31,7 +31,6 @@ class PosteriorEstimator(NeedEstimator):
         self._settings = settings
         self._model = model
         prior = model.capacity if model is not None and settings.use_history else CapacityPrior()
-        self._resolution = prior.resolution
         self._beliefs = {
             operator.id: prior.belief(operator.type) for operator in job.dataflow.operators if not operator.is_source
         }
@@ -46,10 +45,13 @@ class PosteriorEstimator(NeedEstimator):
             if metrics is None:
                 continue
             belief.drift(self._settings.drift_sd)
-            if self._read(belief, metrics, lesson.labels[key], situation.demand[key]):
+            resolution = lesson.observation.busy_resolution
+            if self._read(belief, metrics, lesson.labels[key], situation.demand[key], resolution):
                 self._untaught.discard(key)
 
-    def _read(self, belief: CapacityBelief, metrics: OperatorMetrics, label: int, demand: float) -> bool:
+    def _read(
+        self, belief: CapacityBelief, metrics: OperatorMetrics, label: int, demand: float, resolution: float
+    ) -> bool:
         """Whether there was something to learn."""
         busiest = math.nan if metrics.busy_max_ms_per_s is None else metrics.busy_max_ms_per_s / 1000
         found = read_capacity(
@@ -58,7 +60,7 @@ class PosteriorEstimator(NeedEstimator):
             [busiest],
             [metrics.backpressured_share],
             [label == BOTTLENECK],
-            self._resolution,
+            resolution,
         )
         saturated = bool(found.is_saturated[0])
         if bool(found.is_known[0]) and (saturated or self._settings.use_busy):
@@ -75,6 +77,7 @@ class PosteriorEstimator(NeedEstimator):
     def judge(self, situation: Situation) -> dict[str, Verdict]:
         degrees = np.arange(1, self._job.max_parallelism + 1)
         thresholds = self._thresholds(situation)
+        certainty = self._certainty(situation)
         verdicts = {}
         for key, belief in self._beliefs.items():
             rate = situation.demand[key]
@@ -83,8 +86,17 @@ class PosteriorEstimator(NeedEstimator):
                 belief = belief.copy()
                 belief.see(thresholds[key], math.log(rate), is_saturated=True, sd=self._settings.encoder_sd)
             safe = belief.safe_probability(rate, degrees)
-            verdicts[key] = Verdict(safe, self._settings.quantile, self._words(key, belief, rate, key in thresholds))
+            verdicts[key] = Verdict(safe, certainty, self._words(key, belief, rate, key in thresholds))
         return verdicts
+
+    def _certainty(self, situation: Situation) -> float:
+        """How sure to be.
+
+        On engines without backpressure a bottleneck is an operator that takes less than 85 % (Section V-B). Even odds
+        for the whole rate are far from that; more certainty would buy instances that nobody counts as missing.
+        """
+        chosen = self._settings
+        return chosen.quantile if situation.reports_backpressure else chosen.quantile_without_backpressure
 
     def _thresholds(self, situation: Situation) -> dict[str, int]:
         if self._model is None or not self._settings.use_encoder or not self._untaught:

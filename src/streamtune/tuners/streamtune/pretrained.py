@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.models.capacity import CapacityPrior
+from streamtune.readings import LabelSettings
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -20,6 +21,10 @@ class Pretrained(Protocol):
     @property
     def cluster(self) -> str:
         """The encoder in use."""
+
+    @property
+    def labelling(self) -> LabelSettings:
+        """The labelling rule that the model learnt from."""
 
     @property
     def distance(self) -> int | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from streamtune.dataflow import Job, Observation, ParallelismPlan
-from streamtune.readings import LabelSettings
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.readings.metrics import LastKnownPlan, suspects
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
@@ -39,19 +38,13 @@ class StreamTune(Tuner):
         *,
         model: Pretrained | None = None,
         memory: Memory | None = None,
-        engine: str = "flink",
     ) -> None:
         super().__init__(job)
         self.settings = settings or StreamTuneSettings()
-        if engine in LabelSettings().engines_without_backpressure:
-            # A bottleneck there is an operator that takes less than 85 % (Section V-B). Even odds for the whole rate
-            # are far from that; more certainty would buy instances that nobody counts as missing.
-            certainty = self.settings.quantile_without_backpressure
-            self.settings = self.settings.model_copy(update={"quantile": certainty})
         self._model = model
         self._memory = memory
         self._known = LastKnownPlan(job)
-        self._experience = Experience(job, engine)
+        self._experience = Experience(job, None if model is None else model.labelling)
         self._usual = {} if model is None else model.selectivities
         self._estimator = self._make_estimator()
         for observation in [] if memory is None else memory.load():
@@ -74,7 +67,7 @@ class StreamTune(Tuner):
     def _situation(self, observation: Observation) -> Situation:
         rates = observation.source_rates
         demand = self._experience.demand(rates, self._usual)
-        return Situation(rates, demand, self._experience.selectivities())
+        return Situation(rates, demand, self._experience.selectivities(), observation.reports_backpressure)
 
     def verdicts(self, observation: Observation) -> dict[str, Verdict]:
         """What the estimator thinks of every operator at the rates of this observation."""
@@ -100,7 +93,7 @@ class StreamTune(Tuner):
                 "estimated": float(verdict.degree),
             }
         self._relieve(observation, degrees, why)
-        plan = ParallelismPlan({key: degrees[key] for key in self.job.dataflow.index})
+        plan = Plan({key: degrees[key] for key in self.job.dataflow.index})
         if not observation.has_backpressure and self._is_not_worth_it(current, plan):
             why = {key: f"{text}; the change is not worth a restart" for key, text in why.items()}
             plan = current
@@ -136,7 +129,7 @@ class StreamTune(Tuner):
                 degrees[key] = max(grown, current[key] + 1)
                 why[key] = "backpressure begins before it and no other reason was found: a tenth more"
 
-    def _is_not_worth_it(self, current: ParallelismPlan, wanted: ParallelismPlan) -> bool:
+    def _is_not_worth_it(self, current: Plan, wanted: Plan) -> bool:
         return all(current[key] - self.settings.ignored_drop <= wanted[key] <= current[key] for key in wanted)
 
     def _with_origin(self, why: dict[str, str]) -> dict[str, str]:
@@ -164,6 +157,5 @@ class PaperStreamTune(StreamTune):
         settings: StreamTuneSettings | None = None,
         *,
         model: Pretrained | None = None,
-        engine: str = "flink",
     ) -> None:
-        super().__init__(job, settings or StreamTuneSettings.paper(), model=model, engine=engine)
+        super().__init__(job, settings or StreamTuneSettings.paper(), model=model)

@@ -1,0 +1,1 @@
+"""Where task instances run: slots and hosts."""
