@@ -1,10 +1,18 @@
-"""Time is injected: code that needs the time asks a ``Clock``, so that tests and simulations own it."""
+"""Time is injected: code that needs the time asks a ``Clock``, so that tests and simulations own it.
+
+What takes long is written as ``Steps``: a generator that yields how many seconds it wants to wait before it is asked to
+go on. One caller runs it to the end (``run_steps``); a supervisor runs many of them at once without blocking on any.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+Result = TypeVar("Result")
+Steps = Generator[float, None, Result]
 
 
 class Clock(Protocol):
@@ -43,3 +51,23 @@ class ManualClock:
 
     def sleep(self, seconds: float) -> None:
         self._elapsed_s += seconds
+
+
+def run_steps(steps: Steps[Result], clock: Clock) -> Result:
+    """Go through all steps, waiting as long as each of them asks for.
+
+    >>> def twice() -> Steps[str]:
+    ...     yield 2.0
+    ...     yield 3.0
+    ...     return "done"
+    >>> clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    >>> run_steps(twice(), clock), clock.now().second
+    ('done', 5)
+    """
+    while True:
+        try:
+            wait_s = next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        clock.sleep(wait_s)

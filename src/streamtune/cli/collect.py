@@ -30,8 +30,9 @@ def collect(
       streamtune collect --url http://flink.example:8081 --out records/
       streamtune collect --out records/ --window 30 --duration 3600 && streamtune history ingest my-history records/
     """
+    from streamtune.dataflow.run_files import RunFiles
     from streamtune.engines.flink import FlinkClient, Overrides, load_overrides
-    from streamtune.engines.flink.collecting import Collector, CollectSettings, RunFiles
+    from streamtune.engines.flink.collecting import Collector, CollectSettings
     from streamtune.engines.flink.collecting import collect as run
 
     settings = CollectSettings(window_s=window, settle_s=settle, poll_s=min(poll, window))

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from streamtune.cli.effect import refuse_without_effect
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JsonOption
 
 if TYPE_CHECKING:
     from streamtune.cli.flink_tuning import FlinkTuning
     from streamtune.control.audit import AuditTrail
-    from streamtune.control.controller import Guards, Moment
+    from streamtune.control.controller import Guards, Moment, Watcher
     from streamtune.control.story import TuningStory
+    from streamtune.control.supervisor import SupervisorSettings
     from streamtune.dataflow import Job
     from streamtune.dataflow.spec import JobSpec
     from streamtune.engines.base import MeasurementWindow
     from streamtune.tuners import Tuner
 
-ENGINES = ("simulator", "flink", "timely")
 FLINK_URL = "http://127.0.0.1:8081"
 # Flink's metrics are real some ten seconds after a start, and half a minute evens out windows that fire.
 FLINK_TIMING_S = (20.0, 30.0)
@@ -51,39 +53,48 @@ BacklogOption = Annotated[
         "the 85 % rule passes it.",
     ),
 ]
-Timing = tuple[float | None, float | None]
 
 
 def tune(
+    context: typer.Context,
     job: Annotated[
-        str, typer.Argument(help="A job spec (YAML or JSON), or a built-in workload; not needed with --engine flink.")
+        str, typer.Argument(help="A job spec (YAML or JSON), or a built-in workload; not with --engine flink.")
     ] = "",
     engine: Annotated[str, typer.Option(help="Where the job runs: simulator, flink or timely.")] = "simulator",
     tuner: Annotated[str, typer.Option(help=TUNER_HELP)] = "streamtune",
     model: ModelOption = None,
     cost_model: CostModelOption = None,
     state: StateOption = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(help="Write what is observed to this folder too, for 'streamtune history ingest' to learn from."),
+    ] = None,
     start_from: Annotated[
         Path | None,
         typer.Option(help="simulator: a cost model ('streamtune costmodel train'); start with the plan it advises."),
     ] = None,
     rates: Annotated[
-        str, typer.Option(help="pattern (the paper's 120 changes), cycle (its ten rates), or a YAML/JSON list.")
+        str,
+        typer.Option(
+            help="simulator, timely: pattern (the paper's 120 changes), cycle (its ten rates), or a YAML/JSON list."
+        ),
     ] = "cycle",
-    changes: Annotated[int | None, typer.Option(help="Only the first N changes.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
-    bias: Annotated[float | None, typer.Option(help="Spread of the bias of measured busy time over types.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Spread of the noise of measured busy time.")] = None,
+    changes: Annotated[int | None, typer.Option(help="simulator, timely: only the first N changes.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="simulator, timely: seed of all randomness.", min=0)] = 0,
+    bias: Annotated[
+        float | None, typer.Option(help="simulator: spread of the bias of measured busy time over types.")
+    ] = None,
+    noise: Annotated[float | None, typer.Option(help="simulator: spread of the noise of measured busy time.")] = None,
     settle: Annotated[
         float | None, typer.Option(help="Seconds to wait after a change before measuring; each engine has a default.")
     ] = None,
     window: Annotated[float | None, typer.Option(help="Seconds to measure; each engine has a default.")] = None,
-    max_reconfigurations: Annotated[int, typer.Option(help="Bound per change of rates.")] = 10,
-    min_parallelism: Annotated[int, typer.Option(help="No operator goes below.")] = 1,
-    max_parallelism: Annotated[int | None, typer.Option(help="No operator goes above.")] = None,
+    max_reconfigurations: Annotated[int | None, typer.Option(help="Bound per change of rates (10).")] = None,
+    min_parallelism: Annotated[int | None, typer.Option(help="No operator goes below (1).")] = None,
+    max_parallelism: Annotated[int | None, typer.Option(help="No operator goes above (the job's own limit).")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="An operator never to touch; may be repeated.")] = None,
-    tune_sources: Annotated[bool, typer.Option(help="Let sources be changed too.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Recommend, but deploy nothing.")] = False,
+    tune_sources: Annotated[bool | None, typer.Option(help="Let sources be changed too.")] = None,
+    dry_run: Annotated[bool | None, typer.Option("--dry-run", help="Recommend, but deploy nothing.")] = None,
     url: Annotated[str, typer.Option(help="flink: address of the JobManager's REST endpoint.")] = FLINK_URL,
     job_id: Annotated[
         str | None, typer.Option("--job", help="flink: id of the running job; not needed if it is the only one.")
@@ -97,12 +108,17 @@ def tune(
         list[str] | None, typer.Option(help="flink: an argument of that main class; may be repeated.")
     ] = None,
     watch_s: Annotated[
-        float, typer.Option("--watch", help="flink: go on for so many seconds and tune whenever rates change.", min=0)
-    ] = 0.0,
+        float | None, typer.Option("--watch", help="flink: go on for so many seconds, tune whenever rates change.")
+    ] = None,
+    rate_change: Annotated[
+        float | None, typer.Option(help="flink: share by which a rate must move to be tuned for while watching (0.1).")
+    ] = None,
+    max_per_hour: Annotated[
+        int | None, typer.Option(help="flink: how often a job may be reconfigured in an hour (12).")
+    ] = None,
     backlog_growth: BacklogOption = None,
-    max_per_hour: Annotated[int, typer.Option(help="flink: how often a job may be reconfigured in an hour.")] = 12,
     audit: Annotated[Path | None, typer.Option(help="Append every decision to this file, as JSON lines.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report (simulator and timely).")] = None,
+    report: Annotated[Path | None, typer.Option(help="simulator, timely: write an HTML report.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a job while its source rates change.
@@ -115,65 +131,45 @@ def tune(
       streamtune tune nexmark-q5 --model model
       streamtune tune job.yaml --model model --state tuning.db --rates pattern --report report.html
       streamtune tune pqp-3way-0 --tuner ds2 --rates my-rates.yaml --exclude sink --json
-      streamtune tune --engine flink --url http://jobmanager:8081 --model model --dry-run
+      streamtune tune --engine flink --url http://jobmanager:8081 --model model --history runs --dry-run
       streamtune tune nexmark-q3 --engine timely --changes 3 --backlog-growth 0.03
     """
     from streamtune.cli.arguments import make_folder_of
     from streamtune.control.audit import AuditTrail
-    from streamtune.control.controller import Guards
-    from streamtune.errors import StreamTuneError
-    from streamtune.tuners import check_tuner, make_tuner
+    from streamtune.tuners import check_tuner
 
-    if engine not in ENGINES:
-        raise StreamTuneError(f"unknown engine '{engine}': choose {', '.join(ENGINES)}")
-    if not job and engine != "flink":
-        raise StreamTuneError("which job? Give a job spec or a workload, for instance: streamtune tune nexmark-q5")
-    if start_from is not None and engine != "simulator":
-        raise StreamTuneError(
-            f"--start-from starts a job on the simulator, but got --engine {engine}: ask 'streamtune advise' for a "
-            "plan and put it into the job spec"
-        )
-    if backlog_growth is not None and engine != "timely":
-        raise StreamTuneError(
-            f"--backlog-growth is for engines without backpressure, but got --engine {engine}: leave it out there"
-        )
+    refuse_without_effect(context, engine, tuner)
     check_tuner(tuner, has_model=model is not None, has_cost_model=cost_model is not None)
     if report is not None:
         make_folder_of(report)
-    guards = Guards(
-        max_reconfigurations=max_reconfigurations,
-        min_parallelism=min_parallelism,
-        max_parallelism=max_parallelism,
-        exclude=frozenset(exclude or ()),
-        tune_sources=tune_sources,
-        dry_run=dry_run,
+    session = TuneSession(
+        make=_tuner_maker(tuner, model, cost_model, state),
+        guards=_guards(
+            max_reconfigurations=max_reconfigurations,
+            min_parallelism=min_parallelism,
+            max_parallelism=max_parallelism,
+            exclude=frozenset(exclude) if exclude else None,
+            tune_sources=tune_sources,
+            dry_run=dry_run,
+        ),
+        settle_s=settle,
+        length_s=window,
+        history=history,
     )
-
-    def make(tuned: Job) -> Tuner:
-        return make_tuner(tuner, tuned, model=model, cost_model=cost_model, state=state)
-
     with AuditTrail(audit) as trail:
         if engine == "flink":
             from streamtune.cli.flink_tuning import FlinkTuning
 
+            supervision = _supervision(watch_s=watch_s, rate_change=rate_change, max_per_hour=max_per_hour)
             where = FlinkTuning(
-                url,
-                job_id,
-                overrides,
-                jar,
-                entry_class,
-                tuple(argument or ()),
-                watch_s=watch_s,
-                max_per_hour=max_per_hour,
+                url, job_id, overrides, jar, entry_class, tuple(argument or ()), supervision=supervision
             )
-            _tune_flink(where, make, guards, (settle, window), trail, as_json)
+            _tune_flink(where, session, trail, as_json)
             return
         if engine == "timely":
-            story = _tune_timely(job, make, rates, changes, seed, guards, (settle, window), trail, backlog_growth)
+            story = _tune_timely(job, rates, changes, seed, session, trail, backlog_growth)
         else:
-            story = _tune_simulator(
-                job, make, rates, changes, seed, (bias, noise), guards, (settle, window), trail, start_from
-            )
+            story = _tune_simulator(job, rates, changes, seed, (bias, noise), session, trail, start_from)
     if report is not None:
         from streamtune.reports.report import write_report
 
@@ -182,20 +178,63 @@ def tune(
         print_json(story.summary())
         return
     print_story(story)
-    for label, path in (("report", report), ("audit trail", audit), ("state", state)):
+    for label, path in (("report", report), ("audit trail", audit), ("state", state), ("history", history)):
         if path is not None:
-            out.print(f"{label}: {path}", highlight=False, soft_wrap=True)
+            out.print(f"{label}: {path}", highlight=False, soft_wrap=True, markup=False)
+
+
+@dataclass(frozen=True)
+class TuneSession:
+    """What all engines have in common."""
+
+    make: Callable[[Job], Tuner]
+    guards: Guards
+    settle_s: float | None
+    length_s: float | None
+    history: Path | None
+
+    def window(self, default: MeasurementWindow) -> MeasurementWindow:
+        from streamtune.engines.base import MeasurementWindow
+
+        return MeasurementWindow(
+            default.settle_s if self.settle_s is None else self.settle_s,
+            default.length_s if self.length_s is None else self.length_s,
+        )
+
+    def watch(self, job: Job, engine: str, show: Watcher) -> Watcher:
+        """What sees every moment: the screen, and the history where one is wanted."""
+        if self.history is None:
+            return show
+        from streamtune.control.recording import RunRecorder
+
+        return RunRecorder(self.history, job, engine, show).watch
+
+
+def _tuner_maker(name: str, model: Path | None, cost_model: Path | None, state: Path | None) -> Callable[[Job], Tuner]:
+    from streamtune.tuners import make_tuner
+
+    return lambda job: make_tuner(name, job, model=model, cost_model=cost_model, state=state)
+
+
+def _guards(**given: object) -> Guards:
+    from streamtune.control.controller import Guards
+
+    return Guards(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _supervision(**given: object) -> SupervisorSettings:
+    from streamtune.control.supervisor import SupervisorSettings
+
+    return SupervisorSettings.model_validate({name: value for name, value in given.items() if value is not None})
 
 
 def _tune_simulator(
     job: str,
-    make: Callable[[Job], Tuner],
     rates: str,
     changes: int | None,
     seed: int,
     error: tuple[float | None, float | None],
-    guards: Guards,
-    timing: Timing,
+    session: TuneSession,
     trail: AuditTrail,
     start_from: Path | None,
 ) -> TuningStory:
@@ -212,14 +251,14 @@ def _tune_simulator(
     with LiveTable(spec.job, len(wanted), err) as live:
         return tune_on_simulator(
             spec,
-            make,
+            session.make,
             wanted,
             seed=seed,
             settings=SimulatorSettings(error=measurement_error(*error)),
-            guards=guards,
-            window=_window(timing, MeasurementWindow()),
+            guards=session.guards,
+            window=session.window(MeasurementWindow()),
             audit=trail,
-            watch=live.show,
+            watch=session.watch(spec.job, "simulator", live.show),
         )
 
 
@@ -240,12 +279,10 @@ def _advised(spec: JobSpec, cost_model: Path, rates: Mapping[str, float]) -> Job
 
 def _tune_timely(
     job: str,
-    make: Callable[[Job], Tuner],
     rates: str,
     changes: int | None,
     seed: int,
-    guards: Guards,
-    timing: Timing,
+    session: TuneSession,
     trail: AuditTrail,
     backlog_growth: float | None,
 ) -> TuningStory:
@@ -253,29 +290,23 @@ def _tune_timely(
     from streamtune.cli.timely_tuning import find_timely_job, tune_timely
     from streamtune.labs.timely import DEFAULT_WINDOW
 
-    with LiveTable(find_timely_job(job).job, changes or 0, err) as live:
+    spec = find_timely_job(job)
+    with LiveTable(spec.job, changes or 0, err) as live:
         return tune_timely(
             job,
-            make,
+            session.make,
             rates,
             changes=changes,
             seed=seed,
-            guards=guards,
-            window=_window(timing, DEFAULT_WINDOW),
+            guards=session.guards,
+            window=session.window(DEFAULT_WINDOW),
             audit=trail,
-            watch=live.show,
+            watch=session.watch(spec.job, "timely", live.show),
             backlog_growth_share=backlog_growth or None,
         )
 
 
-def _tune_flink(
-    where: FlinkTuning,
-    make: Callable[[Job], Tuner],
-    guards: Guards,
-    timing: Timing,
-    trail: AuditTrail,
-    as_json: bool,
-) -> None:
+def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_json: bool) -> None:
     from streamtune.cli.flink_tuning import tune_flink
     from streamtune.engines.base import MeasurementWindow
 
@@ -283,11 +314,20 @@ def _tune_flink(
         seen = moment.observation
         if seen is not None:
             held = ", ".join(seen.backpressured()) or "none"
-            err.print(f"observed: total parallelism {moment.plan.total}, backpressure: {held}", highlight=False)
+            text = f"{moment.kind}: total parallelism {moment.plan.total}, backpressure: {held}"
         else:
-            err.print(f"applied: {dict(moment.plan)}", highlight=False, soft_wrap=True)
+            text = f"applied: {dict(moment.plan)}"
+        err.print(text, highlight=False, soft_wrap=True, markup=False)
 
-    outcomes = tune_flink(where, make, guards, _window(timing, MeasurementWindow(*FLINK_TIMING_S)), trail, watch=show)
+    window = session.window(MeasurementWindow(*FLINK_TIMING_S))
+    outcomes = tune_flink(
+        where,
+        session.make,
+        session.guards,
+        window,
+        trail,
+        watch_of=lambda job: session.watch(job, "flink", show),
+    )
     records = [
         {
             "rates": dict(outcome.rates),
@@ -310,16 +350,8 @@ def _tune_flink(
             f"backpressure {'left' if record['backpressure'] else 'none'}",
             highlight=False,
             soft_wrap=True,
+            markup=False,
         )
-
-
-def _window(timing: Timing, default: MeasurementWindow) -> MeasurementWindow:
-    from streamtune.engines.base import MeasurementWindow
-
-    settle, length = timing
-    return MeasurementWindow(
-        default.settle_s if settle is None else settle, default.length_s if length is None else length
-    )
 
 
 def print_story(story: TuningStory) -> None:

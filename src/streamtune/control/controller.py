@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from streamtune.clock import Clock, SystemClock
+from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.control.audit import AuditTrail
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
@@ -65,9 +65,12 @@ class Guards:
 
 @dataclass(frozen=True)
 class Moment:
-    """One point of the story, for live tables and reports: what was seen, and what has just been done."""
+    """One point of the story, for live tables and reports: what was seen, and what has just been done.
 
-    kind: Literal["observed", "applied"]
+    ``watched`` is an observation between two tuning processes.
+    """
+
+    kind: Literal["observed", "applied", "watched"]
     change: int
     rates: Mapping[str, float]
     plan: Plan
@@ -129,14 +132,18 @@ class Controller:
 
     def tune(self, deployment: Deployment) -> Outcome:
         """One tuning process, from the first observation to the stop rule."""
+        return run_steps(self.tuning(deployment), self.clock)
+
+    def tuning(self, deployment: Deployment) -> Steps[Outcome]:
+        """``tune`` in steps, for a supervisor of many jobs."""
         self._applied = 0
         try:
-            return self._tune(deployment)
+            return (yield from self._tune(deployment))
         except JobCrashedError as crash:
-            return self._end_after(crash)
+            return (yield from self._end_after(crash))
 
-    def _tune(self, deployment: Deployment) -> Outcome:
-        seen = self._observe(deployment)
+    def _tune(self, deployment: Deployment) -> Steps[Outcome]:
+        seen = yield from self._observe(deployment)
         backpressure_seen = int(seen.has_backpressure)
         reason: StopReason
         while True:
@@ -150,8 +157,8 @@ class Controller:
             if self.guards.dry_run:
                 reason = "dry_run"
                 break
-            deployment = self._deploy(deployment, plan)
-            seen = self._observe(deployment)
+            deployment = yield from self._deploy(deployment, plan)
+            seen = yield from self._observe(deployment)
             backpressure_seen += int(seen.has_backpressure)
             if not (seen.has_backpressure or recommendation.provisional):
                 reason = "no_backpressure"
@@ -161,10 +168,10 @@ class Controller:
                 break
         return self._end(reason, deployment, seen, backpressure_seen, plan)
 
-    def _end_after(self, crash: JobCrashedError) -> Outcome:
+    def _end_after(self, crash: JobCrashedError) -> Steps[Outcome]:
         """Nothing is recommended after a crash: look at what runs now, and say so."""
         deployment = self._note(crash)
-        seen = self._observe(deployment)
+        seen = yield from self._observe(deployment)
         return self._end("crashed", deployment, seen, int(seen.has_backpressure), deployment.plan)
 
     def _note(self, crash: JobCrashedError) -> Deployment:
@@ -185,31 +192,31 @@ class Controller:
         self._change += 1
         return Outcome(dict(seen.source_rates), self._applied, reason, deployment, seen, backpressure_seen, plan)
 
-    def _deploy(self, deployment: Deployment, plan: Plan) -> Deployment:
+    def _deploy(self, deployment: Deployment, plan: Plan) -> Steps[Deployment]:
         self.audit.write("deploying", {"change": self._change, "from": dict(deployment.plan), "to": dict(plan)})
         self._applied += 1
-        deployment = self.engine.rescale(deployment, plan)
+        deployment = yield from self.engine.rescaling(deployment, plan)
         self.audit.write("deployed", {"change": self._change, "plan": dict(plan)})
         self.watch(Moment("applied", self._change, {}, plan))
         return deployment
 
-    def _observe(self, deployment: Deployment) -> Observation:
+    def _observe(self, deployment: Deployment) -> Steps[Observation]:
         for _ in range(self.guards.not_ready_patience):
-            seen = self.engine.observe(deployment, self.window)
+            seen = yield from self.engine.observing(deployment, self.window)
             if isinstance(seen, Observation):
                 self.tuner.learn(seen)
                 self.audit.write("observed", {"change": self._change, **_summary(seen)})
                 self.watch(Moment("observed", self._change, seen.source_rates, deployment.plan, seen))
                 return seen
-            self._wait(seen)
+            yield self._retry_s(seen)
         raise TuningError(
             f"'{deployment.id}' gave no usable metrics in {self.guards.not_ready_patience} attempts: "
             "check that the job is running and its metrics are served"
         )
 
-    def _wait(self, not_ready: NotReady) -> None:
+    def _retry_s(self, not_ready: NotReady) -> float:
         self.audit.write("not_ready", {"change": self._change, "reason": not_ready.reason})
-        self.clock.sleep(not_ready.retry_after_s)
+        return not_ready.retry_after_s
 
     def _write_decision(
         self, seen: Observation, recommendation: Recommendation, plan: Plan, held: Mapping[str, str]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from streamtune.clock import Steps
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.plan import PlanPart
 from streamtune.errors import EngineError
@@ -84,8 +85,20 @@ class JobCrashedError(EngineError):
         self.deployment = deployment
 
 
+class RescaleFailedError(EngineError):
+    """A rescale that did not work out. ``is_running`` says whether the job runs all the same, on its last good plan."""
+
+    def __init__(self, message: str, *, is_running: bool) -> None:
+        super().__init__(message)
+        self.is_running = is_running
+
+
 class Engine(ABC):
-    """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law."""
+    """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law.
+
+    ``observing`` and ``rescaling`` are the same as ``observe`` and ``rescale`` in steps, for callers that look after
+    many jobs at once. An engine that waits should implement the steps; by default they do all in one.
+    """
 
     @property
     @abstractmethod
@@ -106,6 +119,28 @@ class Engine(ABC):
     @abstractmethod
     def stop(self, deployment: Deployment) -> None:
         """End a job. Stopping twice is an error, as is anything else asked of a stopped job."""
+
+    def observing(self, deployment: Deployment, window: MeasurementWindow) -> Steps[Observation | NotReady]:
+        """``observe`` in steps."""
+        yield from ()
+        return self.observe(deployment, window)
+
+    def rescaling(self, deployment: Deployment, plan: Plan) -> Steps[Deployment]:
+        """``rescale`` in steps."""
+        yield from ()
+        return self.rescale(deployment, plan)
+
+    def slots_in_reach(self, deployment: Deployment) -> int | None:  # noqa: ARG002
+        """The highest parallelism that there is room for now; None where an engine has no such limit."""
+        return None
+
+    def excluded(self, deployment: Deployment) -> frozenset[str]:  # noqa: ARG002
+        """Operators that this engine was told never to touch."""
+        return frozenset()
+
+    def state_of(self, deployment: Deployment) -> Mapping[str, object]:  # noqa: ARG002
+        """Where a job stands, for the audit trail after a failure; asks the engine, and may fail itself."""
+        return {}
 
     def set_source_rates(self, deployment: Deployment, rates: Mapping[str, float]) -> None:  # noqa: ARG002
         """Change the rates offered, on engines that drive their own sources."""

@@ -9,8 +9,9 @@ import pytest
 
 from engines.flink.fake_flink import JOB, FakeFlink
 from streamtune.dataflow import Run
+from streamtune.dataflow.run_files import RunFiles
 from streamtune.engines.flink import FlinkClient, Overrides
-from streamtune.engines.flink.collecting import Collector, CollectSettings, RunFiles, collect
+from streamtune.engines.flink.collecting import Collector, CollectSettings, collect
 from streamtune.errors import StreamTuneError
 
 SETTINGS = CollectSettings(window_s=60.0, settle_s=30.0, poll_s=5.0)
@@ -86,5 +87,13 @@ def test_records_are_files_that_read_back(fake: FakeFlink, tmp_path: Path) -> No
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StreamTuneError, match="cannot be made"):
+    with pytest.raises(StreamTuneError, match="cannot be written"):
         RunFiles(tmp_path / "file" / "out")
+
+
+def test_a_rate_that_the_overrides_say_is_what_was_offered(fake: FakeFlink) -> None:
+    """The fake offers 400/s. ``tune`` has always taken the 4,000/s of the overrides; ``collect`` recorded the 400."""
+    known = Overrides.model_validate({"operators": {"bids": {"rate": 4000}}})
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    runs = ticks(fake, Collector(client, SETTINGS, clock=fake.clock, overrides=known), 100)
+    assert [run.source_rates["bids"] for run in runs] == [4000.0]

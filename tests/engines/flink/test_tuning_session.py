@@ -14,6 +14,7 @@ from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.clock import SystemClock
 from streamtune.control.audit import AuditTrail, read_audit
 from streamtune.control.controller import Guards, Outcome
+from streamtune.control.supervisor import SupervisorSettings
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.flink import FlinkSettings, RescaleSettings
 from streamtune.errors import StreamTuneError
@@ -27,7 +28,7 @@ def tune(
 ) -> tuple[list[Outcome], list[Any]]:
     audit = folder / "audit.jsonl"
     settings = FlinkSettings(rescale=RescaleSettings(timeout_s=5.0))
-    tuning = FlinkTuning(fake.url, settings=settings, **options)
+    tuning = FlinkTuning(fake.url, settings=settings, supervision=SupervisorSettings(**options))
     with AuditTrail(audit) as trail:
         outcomes = tune_flink(
             tuning, lambda job: make_tuner("ds2", job), guards or Guards(), window, trail, clock=fake.clock

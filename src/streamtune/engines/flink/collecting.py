@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
 from streamtune.clock import Clock, SystemClock
 from streamtune.dataflow import Run
+from streamtune.dataflow.run_files import RunFiles
 from streamtune.engines.base import NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.metrics import Snapshot, observation_between
@@ -39,6 +37,7 @@ class CollectSettings(Frozen):
 class _Watched:
     imported: ImportedJob
     rates_file: Path | None
+    said_rates: dict[str, float]
     first: Snapshot | None = None
 
 
@@ -102,7 +101,7 @@ class Collector:
             return None
         if (seen.taken_at - watched.first.taken_at).total_seconds() < self._settings.window_s:
             return None
-        offered: dict[str, float | None] = {}
+        offered: dict[str, float | None] = dict(watched.said_rates)
         if watched.rates_file is not None:
             offered.update(read_rates(watched.rates_file) or {})
         latency_ms = self._poller.latency_ms(job_id, watched.imported, seen)
@@ -123,40 +122,12 @@ class Collector:
         ids = operator_ids(details)
         names = {*ids, *ids.values()}  # one file of overrides speaks about many jobs
         own = {key: one for key, one in self._overrides.operators.items() if key in names}
-        imported = import_job(details, overrides=Overrides(operators=own), published=parameters.get(JOB_PARAMETER))
+        said = Overrides(operators=own)
+        imported = import_job(details, overrides=said, published=parameters.get(JOB_PARAMETER))
         rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
-        self._watched[job_id] = _Watched(imported, rates_file)
+        self._watched[job_id] = _Watched(imported, rates_file, said.source_rates(imported.operator_of))
         self._tell(f"watching job {job_id} ({imported.job.name})")
         return self._watched[job_id]
-
-
-class RunFiles:
-    """Writes each batch of runs as one new file, whole from its first moment: what is there can be ingested."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StreamTuneError(f"{folder} cannot be made: {error.strerror}. Choose another --out folder") from error
-
-    def write(self, runs: list[Run]) -> Path | None:
-        if not runs:
-            return None
-        lines = "".join(f"{json.dumps(_without_nan(run.to_record()), allow_nan=False)}\n" for run in runs)
-        name = f"runs-{min(run.observed_at for run in runs).strftime('%Y%m%dT%H%M%S%f')}.jsonl"
-        scratch = self._folder / f".{name}.new"
-        scratch.write_text(lines, encoding="utf-8")
-        return scratch.replace(self._folder / name)
-
-
-def _without_nan(value: Any) -> Any:
-    """What was not measured is null in a record: JSON has no NaN."""
-    if isinstance(value, dict):
-        return {key: _without_nan(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def collect(

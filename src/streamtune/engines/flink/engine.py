@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pydantic import Field
 
-from streamtune.clock import Clock, SystemClock
+from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
@@ -21,7 +21,7 @@ from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
 from streamtune.engines.flink.polling import Poller, state_of
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
-from streamtune.engines.flink.rescaling import Program, RescaleFailedError, Rescaler, RescaleSettings
+from streamtune.engines.flink.rescaling import FlinkRescaleFailedError, Program, Rescaler, RescaleSettings
 from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
@@ -86,7 +86,7 @@ class FlinkEngine(Engine):
         self._settings = settings or FlinkSettings()
         self._clock = clock or SystemClock()
         self._poller = Poller(client, self._clock)
-        self._rescaler = Rescaler(client, self._clock, self._settings.rescale)
+        self._rescaler = Rescaler(client, self._settings.rescale)
         self._attached: dict[str, _Attached] = {}
 
     @property
@@ -134,7 +134,8 @@ class FlinkEngine(Engine):
         self._submitter.offer(rates_file, job.source_rates)
         job_id = self._rescaler.submit(program, plan, vertex_of={})
         deadline_s = self._settings.start_timeout_s
-        details = self._rescaler.wait_until_running(job_id, deadline_s, lambda: f"job '{job.name}' did not start")
+        starting = self._rescaler.wait_until_running(job_id, deadline_s, lambda: f"job '{job.name}' did not start")
+        details = run_steps(starting, self._clock)
         deployment = self._take(details, program, changed_at=self._clock.now())
         if deployment.plan != plan:
             raise EngineError(f"job '{job.name}' was started with {dict(plan)}, but runs with {dict(deployment.plan)}")
@@ -154,11 +155,7 @@ class FlinkEngine(Engine):
             rates=rates,
             slots=overview.slots_available + slots_needed(details, {}),
         )
-        said = {
-            imported.operator_of.get(key, key): one.rate
-            for key, one in self._overrides.operators.items()
-            if one.rate is not None
-        }
+        said = self._overrides.source_rates(imported.operator_of)
         self._attached[details.id] = _Attached(
             details.id, imported, program, rates_file if rates is not None else None, said, changed_at
         )
@@ -167,19 +164,22 @@ class FlinkEngine(Engine):
     # Observe
 
     def observe(self, deployment: Deployment, window: MeasurementWindow) -> Observation | NotReady:
+        return run_steps(self.observing(deployment, window), self._clock)
+
+    def observing(self, deployment: Deployment, window: MeasurementWindow) -> Steps[Observation | NotReady]:
         attached = self._find(deployment)
         try:
             details = self._running_details(attached)
             if isinstance(details, NotReady):
                 return details
-            self._wait_until_settled(attached, details, window.settle_s)
-            first = self._fresh_snapshot(attached)
+            yield self._unsettled_s(attached, details, window.settle_s)
+            first = yield from self._fresh_snapshot(attached)
             if isinstance(first, NotReady):
                 return first
             if first.degrees != dict(deployment.plan):
                 return NotReady(f"the job runs with {first.degrees}, not with the plan {dict(deployment.plan)}")
-            self._clock.sleep(window.length_s)
-            last = self._later_snapshot(attached, first, window.length_s)
+            yield window.length_s
+            last = yield from self._later_snapshot(attached, first, window.length_s)
             if isinstance(last, NotReady):
                 return last
             latency_ms = self._poller.latency_ms(attached.job_id, attached.imported, last)
@@ -211,25 +211,25 @@ class FlinkEngine(Engine):
             state = f"{state}: {cause}" if cause else state
         return details if state is None else NotReady(state)
 
-    def _wait_until_settled(self, attached: _Attached, details: JobDetails, settle_s: float) -> None:
-        """Wait until the last change, ours or a restart of the job's own, lies far enough back."""
+    def _unsettled_s(self, attached: _Attached, details: JobDetails, settle_s: float) -> float:
+        """Seconds until the last change, ours or a restart of the job's own, lies far enough back."""
         elapsed_s = min((details.now_ms - vertex.start_ms) / 1000 for vertex in details.vertices)
         if attached.changed_at is not None:
             elapsed_s = min(elapsed_s, (self._clock.now() - attached.changed_at).total_seconds())
-        self._clock.sleep(min(settle_s, max(0.0, settle_s - elapsed_s)))
+        return min(settle_s, max(0.0, settle_s - elapsed_s))
 
-    def _fresh_snapshot(self, attached: _Attached) -> Snapshot | NotReady:
+    def _fresh_snapshot(self, attached: _Attached) -> Steps[Snapshot | NotReady]:
         """A snapshot that the JobManager fetched just now: asking makes it fetch, the next answer has the result."""
         earlier = self._poller.totals(attached.job_id)
         waited_s = 0.0
         while waited_s < self._settings.fetch_patience_s:
-            self._clock.sleep(self._settings.poll_s)
+            yield self._settings.poll_s
             waited_s += self._settings.poll_s
             if self._poller.totals(attached.job_id) != earlier:
                 return self._poller.snapshot(attached.job_id, attached.imported)
         return NotReady(f"no new metrics for {waited_s:.0f} s: the JobManager cannot reach the TaskManagers")
 
-    def _later_snapshot(self, attached: _Attached, first: Snapshot, length_s: float) -> Snapshot | NotReady:
+    def _later_snapshot(self, attached: _Attached, first: Snapshot, length_s: float) -> Steps[Snapshot | NotReady]:
         """The first snapshot whose counters have covered the window, as far as patience goes."""
         waited_s = 0.0
         while True:
@@ -238,7 +238,7 @@ class FlinkEngine(Engine):
                 return last
             if self._poller.covered_s(first, last) >= _COVERED_SHARE * length_s:
                 return last
-            self._clock.sleep(self._settings.poll_s)
+            yield self._settings.poll_s
             waited_s += self._settings.poll_s
 
     def _offered(self, attached: _Attached) -> dict[str, float | None]:
@@ -250,6 +250,10 @@ class FlinkEngine(Engine):
     # Change
 
     def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
+        return run_steps(self.rescaling(deployment, plan), self._clock)
+
+    def rescaling(self, deployment: Deployment, plan: Plan) -> Steps[Deployment]:
+        self.capabilities.check(plan)
         attached = self._find(deployment)
         deployment.job.check_plan(plan)
         for key in attached.imported.exclude:
@@ -258,10 +262,10 @@ class FlinkEngine(Engine):
         changes = {key: degree for key, degree in plan.items() if degree != deployment.plan[key]}
         if changes:
             try:
-                attached.job_id = self._rescaler.rescale(
+                attached.job_id = yield from self._rescaler.rescale(
                     attached.job_id, attached.imported.vertex_of, deployment.plan, plan, attached.program
                 )
-            except RescaleFailedError as error:
+            except FlinkRescaleFailedError as error:
                 attached.job_id = error.job_id or attached.job_id
                 raise
             finally:
@@ -279,7 +283,7 @@ class FlinkEngine(Engine):
     def stop(self, deployment: Deployment) -> None:
         attached = self._find(deployment)
         self.client.cancel(attached.job_id)
-        self._rescaler.wait_until_ended(attached.job_id)
+        run_steps(self._rescaler.wait_until_ended(attached.job_id), self._clock)
         del self._attached[deployment.id]
 
     def slots_in_reach(self, deployment: Deployment) -> int:
@@ -294,6 +298,15 @@ class FlinkEngine(Engine):
     def excluded(self, deployment: Deployment) -> frozenset[str]:
         """Operators that the overrides forbid to touch."""
         return self._find(deployment).imported.exclude
+
+    def state_of(self, deployment: Deployment) -> Mapping[str, object]:
+        job_id = self.job_id(deployment)
+        details = self.client.job(job_id)
+        return {
+            "job_id": job_id,
+            "job_state": details.state,
+            "runs_with": {vertex.name: vertex.parallelism for vertex in details.vertices},
+        }
 
     def published_job(self, deployment: Deployment) -> Job:
         """The job as its spec was submitted, with its nominal rates; the imported job where nothing was published."""

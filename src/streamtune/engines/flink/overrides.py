@@ -12,6 +12,7 @@ max_parallelism: 64
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -45,6 +46,10 @@ class Overrides(Frozen):
     operators: dict[str, OperatorOverride] = Field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     max_parallelism: int | None = Field(default=None, ge=1)
+
+    def source_rates(self, operator_of: Mapping[str, str]) -> dict[str, float]:
+        """What sources are offered as far as the file says it, by operator id; it may name vertices instead."""
+        return {operator_of.get(key, key): one.rate for key, one in self.operators.items() if one.rate is not None}
 
 
 def load_overrides(path: Path) -> Overrides:

@@ -1,5 +1,7 @@
 """Giving a running job another plan: live where the adaptive scheduler runs it, else by a savepoint and a new start.
 
+All that waits for Flink is written as steps, so that many jobs can be waited for at once.
+
 Whatever fails, the job ends up on its last good plan wherever Flink allows it, and the error says where it stands.
 """
 
@@ -12,8 +14,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamtune.clock import Clock
+from streamtune.clock import Steps
 from streamtune.dataflow import Plan
+from streamtune.engines.base import RescaleFailedError
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import state_of
@@ -36,11 +39,11 @@ class RescaleSettings(Frozen):
     poll_s: float = Field(default=0.5, gt=0, description="seconds between two looks")
 
 
-class RescaleFailedError(EngineError):
+class FlinkRescaleFailedError(RescaleFailedError):
     """A rescale that did not work out; ``job_id`` is the job that runs now, None if none does."""
 
     def __init__(self, message: str, job_id: str | None) -> None:
-        super().__init__(message)
+        super().__init__(message, is_running=job_id is not None)
         self.job_id = job_id
 
 
@@ -61,9 +64,8 @@ class Program:
 class Rescaler:
     """Changes jobs and waits until the change is there."""
 
-    def __init__(self, client: FlinkClient, clock: Clock, settings: RescaleSettings) -> None:
+    def __init__(self, client: FlinkClient, settings: RescaleSettings) -> None:
         self._client = client
-        self._clock = clock
         self._settings = settings
 
     @cached_property
@@ -83,20 +85,22 @@ class Rescaler:
         current: Plan,
         wanted: Plan,
         program: Program | None,
-    ) -> str:
+    ) -> Steps[str]:
         """Move a job to another plan; returns the id of the job that runs it."""
         changed = {vertex_of[key]: wanted[key] for key in wanted if wanted[key] != current[key]}
         self._check_slots(job_id, changed)
         bounds = self._bounds(job_id)
         if bounds is not None:
-            self._rescale_live(job_id, bounds, {vertex_of[key]: degree for key, degree in wanted.items()}, changed)
+            yield from self._rescale_live(
+                job_id, bounds, {vertex_of[key]: degree for key, degree in wanted.items()}, changed
+            )
             return job_id
         if program is None:
             raise EngineError(
                 f"job {job_id} cannot be rescaled live (that needs Flink's adaptive scheduler: jobmanager.scheduler: "
                 "adaptive), and how to start it again is not known: give its jar (--jar, --entry-class, --argument)"
             )
-        return self._stop_and_restart(job_id, vertex_of, current, wanted, program)
+        return (yield from self._stop_and_restart(job_id, vertex_of, current, wanted, program))
 
     def _check_slots(self, job_id: str, changed: Mapping[str, int]) -> None:
         details = self._client.job(job_id)
@@ -125,26 +129,28 @@ class Rescaler:
 
     def _rescale_live(
         self, job_id: str, before: Mapping[str, Bounds], wanted: Mapping[str, int], changed: Mapping[str, int]
-    ) -> None:
+    ) -> Steps[None]:
         """Raise or lower the upper bounds of the changed vertices; all others keep theirs."""
         # The lower bound stays 1: with too few slots Flink then keeps the job running, if on fewer instances.
         after = {key: Bounds(lower=1, upper=changed[key]) if key in changed else old for key, old in before.items()}
         self._client.set_resource_requirements(job_id, after)
         try:
-            self.wait_until_running(
+            yield from self.wait_until_running(
                 job_id, self._settings.timeout_s, lambda: "the live rescale did not complete", wanted
             )
         except EngineError as error:
-            self._take_back(job_id, before, error)
+            yield from self._take_back(job_id, before, error)
 
-    def _take_back(self, job_id: str, before: Mapping[str, Bounds], error: EngineError) -> None:
+    def _take_back(self, job_id: str, before: Mapping[str, Bounds], error: EngineError) -> Steps[None]:
         try:
             self._client.set_resource_requirements(job_id, before)
             last = {key: bounds.upper for key, bounds in before.items()}
-            self.wait_until_running(job_id, self._settings.timeout_s, lambda: "its last plan did not come back", last)
+            yield from self.wait_until_running(
+                job_id, self._settings.timeout_s, lambda: "its last plan did not come back", last
+            )
         except EngineError as second:
-            raise RescaleFailedError(f"{error}; taking it back failed as well: {second}", job_id) from error
-        raise RescaleFailedError(f"{error}. The job runs on its last good plan again", job_id) from error
+            raise FlinkRescaleFailedError(f"{error}; taking it back failed as well: {second}", job_id) from error
+        raise FlinkRescaleFailedError(f"{error}. The job runs on its last good plan again", job_id) from error
 
     # Stop and restart
 
@@ -155,18 +161,18 @@ class Rescaler:
         current: Plan,
         wanted: Plan,
         program: Program,
-    ) -> str:
-        savepoint = self._stop_with_savepoint(job_id)
+    ) -> Steps[str]:
+        savepoint = yield from self._stop_with_savepoint(job_id)
         degrees = {vertex_of[key]: degree for key, degree in wanted.items()}
         new_id = None
         try:
             new_id = self.submit(program, wanted, vertex_of, savepoint)
-            self.wait_until_running(
+            yield from self.wait_until_running(
                 new_id, self._settings.timeout_s, lambda: f"job {new_id} did not reach the plan", degrees
             )
             return new_id
         except EngineError as error:
-            self._resume(new_id, program, current, vertex_of, savepoint, error)
+            yield from self._resume(new_id, program, current, vertex_of, savepoint, error)
             raise AssertionError("unreachable") from error
 
     def _resume(
@@ -177,42 +183,42 @@ class Rescaler:
         vertex_of: Mapping[str, str],
         savepoint: str,
         error: EngineError,
-    ) -> None:
+    ) -> Steps[None]:
         """Bring the job back on its last plan, from the savepoint it was stopped with; always raises."""
         degrees = {vertex_of[key]: degree for key, degree in current.items()}
         try:
             if failed_id is not None:
-                self._end(failed_id)
+                yield from self._end(failed_id)
             back_id = self.submit(program, current, vertex_of, savepoint)
-            self.wait_until_running(
+            yield from self.wait_until_running(
                 back_id, self._settings.timeout_s, lambda: "the job did not come back on its last plan", degrees
             )
         except EngineError as second:
-            raise RescaleFailedError(
+            raise FlinkRescaleFailedError(
                 f"{error}; the job is DOWN, because its last plan could not be started either: {second}. "
                 f"Start it by hand from the savepoint {savepoint}",
                 None,
             ) from error
-        raise RescaleFailedError(
+        raise FlinkRescaleFailedError(
             f"{error}. The job runs on its last good plan again, as job {back_id}, from the savepoint {savepoint}",
             back_id,
         ) from error
 
-    def _stop_with_savepoint(self, job_id: str) -> str:
+    def _stop_with_savepoint(self, job_id: str) -> Steps[str]:
         trigger = self._client.stop_with_savepoint(job_id, self._settings.savepoint_folder)
         waited_s = 0.0
         while waited_s < self._settings.savepoint_timeout_s:
             savepoint = self._client.savepoint(job_id, trigger)
             if savepoint.failure is not None:
-                raise RescaleFailedError(
+                raise FlinkRescaleFailedError(
                     f"the savepoint of job {job_id} failed: {savepoint.failure}. The job was not stopped", job_id
                 )
             if savepoint.location is not None:
-                self.wait_until_ended(job_id)
+                yield from self.wait_until_ended(job_id)
                 return savepoint.location
-            self._clock.sleep(self._settings.poll_s)
+            yield self._settings.poll_s
             waited_s += self._settings.poll_s
-        raise RescaleFailedError(
+        raise FlinkRescaleFailedError(
             f"the savepoint of job {job_id} did not complete within {self._settings.savepoint_timeout_s:g} s: "
             "check its checkpoints in Flink's web page, or raise the timeout",
             job_id,
@@ -231,10 +237,10 @@ class Rescaler:
             configuration=configuration,
         )
 
-    def _end(self, job_id: str) -> None:
+    def _end(self, job_id: str) -> Steps[None]:
         try:
             self._client.cancel(job_id)
-            self.wait_until_ended(job_id)
+            yield from self.wait_until_ended(job_id)
         except FlinkRefusedError:
             return  # it has ended by itself
 
@@ -246,7 +252,7 @@ class Rescaler:
         timeout_s: float,
         complaint: Callable[[], str],
         degrees: Mapping[str, int] | None = None,
-    ) -> JobDetails:
+    ) -> Steps[JobDetails]:
         """Wait until all subtasks run, at the given parallelism by vertex; an error if the job ends or time is up."""
         waited_s = 0.0
         trouble = "no answer yet"
@@ -264,11 +270,11 @@ class Rescaler:
                 trouble = str(error)
             except FlinkNotFoundError as error:  # a job that was submitted a moment ago is not listed yet
                 trouble = str(error)
-            self._clock.sleep(self._settings.poll_s)
+            yield self._settings.poll_s
             waited_s += self._settings.poll_s
         raise EngineError(f"{complaint()} within {timeout_s:g} s: {trouble}")
 
-    def wait_until_ended(self, job_id: str) -> None:
+    def wait_until_ended(self, job_id: str) -> Steps[None]:
         waited_s = 0.0
         while waited_s <= self._settings.timeout_s:
             try:
@@ -276,7 +282,7 @@ class Rescaler:
                     return
             except FlinkNotFoundError:
                 return
-            self._clock.sleep(self._settings.poll_s)
+            yield self._settings.poll_s
             waited_s += self._settings.poll_s
         raise EngineError(f"job {job_id} did not end within {self._settings.timeout_s:g} s: see Flink's web page")
 

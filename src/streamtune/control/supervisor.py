@@ -1,0 +1,194 @@
+"""``Supervisor``: looks after many jobs at once, within bounds, and begins a tuning process when one is due."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from pydantic import Field
+
+from streamtune.clock import Clock, Steps, SystemClock
+from streamtune.control.controller import Controller, Guards, Moment, Outcome
+from streamtune.dataflow import Observation
+from streamtune.engines.base import Deployment, RescaleFailedError
+from streamtune.errors import StreamTuneError
+from streamtune.settings import Settings
+
+_AN_HOUR = timedelta(hours=1)
+
+
+class SupervisorSettings(Settings):
+    """When a tuning process begins, and how often a job may be changed."""
+
+    watch_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="watch a job for so long and tune it whenever there is backpressure or its rates have moved; 0 is "
+        "one tuning process",
+    )
+    max_per_hour: int = Field(default=12, ge=1, description="how often a job may be reconfigured in an hour")
+    rate_change: float = Field(
+        default=0.1, gt=0, lt=1, description="share by which a source rate must move before the job is tuned again"
+    )
+
+
+@dataclass
+class SupervisedJob:
+    """One job under supervision: what was done to it so far, and why it ended where it failed."""
+
+    controller: Controller
+    deployment: Deployment
+    guards: Guards
+    outcomes: list[Outcome] = field(default_factory=list)
+    error: StreamTuneError | None = None
+    acted_at: deque[datetime] = field(default_factory=deque)
+
+    @property
+    def name(self) -> str:
+        return self.deployment.job.name
+
+
+class Supervisor:
+    """Runs the tuning processes of any number of jobs side by side, on one clock and in one thread.
+
+    Nothing here waits for one job while another is due: engines and controllers say how long they want to wait, and the
+    supervisor goes on with whatever is due next. A job that fails ends alone; its error is kept.
+    """
+
+    def __init__(self, settings: SupervisorSettings | None = None, clock: Clock | None = None) -> None:
+        self._settings = settings or SupervisorSettings()
+        self._clock = clock or SystemClock()
+        self.jobs: list[SupervisedJob] = []
+
+    def add(self, controller: Controller, deployment: Deployment) -> SupervisedJob:
+        """Look after one more job; what its engine excludes is excluded."""
+        guards = replace(controller.guards, exclude=controller.guards.exclude | controller.engine.excluded(deployment))
+        job = SupervisedJob(controller, deployment, guards)
+        self.jobs.append(job)
+        return job
+
+    def run(self) -> list[SupervisedJob]:
+        """Go on until every job has been watched for as long as the settings say, or has failed."""
+        started = self._clock.now()
+        waiting = [(started, number, self._watched(job)) for number, job in enumerate(self.jobs)]
+        heapq.heapify(waiting)
+        try:
+            while waiting:
+                due, number, steps = heapq.heappop(waiting)
+                self._clock.sleep(max(0.0, (due - self._clock.now()).total_seconds()))
+                wait_s = next(steps, None)
+                if wait_s is not None:
+                    heapq.heappush(waiting, (self._clock.now() + timedelta(seconds=wait_s), number, steps))
+        finally:
+            for _, _, steps in waiting:
+                steps.close()
+        return self.jobs
+
+    def _watched(self, job: SupervisedJob) -> Steps[None]:
+        """One job from its first tuning process to the end of its watch; never raises what a user can mend."""
+        try:
+            yield from self._watch(job)
+        except StreamTuneError as error:
+            job.error = error
+
+    def _watch(self, job: SupervisedJob) -> Steps[None]:
+        started = self._clock.now()
+        tuned_for: Mapping[str, float] | None = None
+        while True:
+            try:
+                if tuned_for is None or (yield from self._is_due(job, tuned_for)):
+                    outcome = yield from self._tune(job)
+                    if outcome is not None:
+                        job.deployment, tuned_for = outcome.deployment, outcome.rates
+                        job.outcomes.append(outcome)
+            except StreamTuneError as error:
+                job.controller.audit.write("failed", {"error": str(error), **_state(job)})
+                goes_on = isinstance(error, RescaleFailedError) and error.is_running
+                if not goes_on or not self._settings.watch_s:
+                    raise
+                tuned_for = tuned_for or {}
+            if (self._clock.now() - started).total_seconds() >= self._settings.watch_s:
+                return
+
+    def _is_due(self, job: SupervisedJob, tuned_for: Mapping[str, float]) -> Steps[bool]:
+        controller = job.controller
+        seen = yield from controller.engine.observing(job.deployment, controller.window)
+        if not isinstance(seen, Observation):
+            controller.audit.write("not_ready", {"reason": seen.reason})
+            yield seen.retry_after_s
+            return False
+        controller.watch(Moment("watched", 0, seen.source_rates, job.deployment.plan, seen))
+        return seen.has_backpressure or has_moved(tuned_for, seen.source_rates, self._settings.rate_change)
+
+    def _tune(self, job: SupervisedJob) -> Steps[Outcome | None]:
+        """One tuning process within what the hour still allows and the slots there are now; None if nothing is left."""
+        controller, left = job.controller, self._allowed_now(job)
+        if left == 0 and not job.guards.dry_run:
+            wait_s = (job.acted_at[0] + _AN_HOUR - self._clock.now()).total_seconds()
+            controller.audit.write("held", {"reason": "max_per_hour", "free_again_in_s": round(wait_s)})
+            yield min(wait_s, controller.window.length_s)
+            return None
+        controller.guards = self._guards_now(job, left)
+        before = len(job.acted_at)
+        with self._counting(job):
+            try:
+                return (yield from controller.tuning(job.deployment))
+            except RescaleFailedError:
+                if len(job.acted_at) == before:
+                    job.acted_at.append(self._clock.now())  # an attempt that failed has shaken the job as well
+                raise
+
+    @staticmethod
+    def _guards_now(job: SupervisedJob, left: int) -> Guards:
+        guards = job.guards
+        slots = job.controller.engine.slots_in_reach(job.deployment)
+        if slots is not None:
+            limit = max(slots, *job.deployment.plan.values())
+            highest = min(guards.max_parallelism or limit, limit)
+            guards = replace(guards, max_parallelism=max(highest, guards.min_parallelism))
+        return replace(guards, max_reconfigurations=max(1, min(guards.max_reconfigurations, left)))
+
+    @contextmanager
+    def _counting(self, job: SupervisedJob) -> Iterator[None]:
+        """Note when the job is changed, beside whoever watches it."""
+        watch = job.controller.watch
+
+        def take(moment: Moment) -> None:
+            if moment.kind == "applied":
+                job.acted_at.append(self._clock.now())
+            watch(moment)
+
+        job.controller.watch = take
+        try:
+            yield
+        finally:
+            job.controller.watch = watch
+
+    def _allowed_now(self, job: SupervisedJob) -> int:
+        now = self._clock.now()
+        while job.acted_at and now - job.acted_at[0] >= _AN_HOUR:
+            job.acted_at.popleft()
+        return max(0, self._settings.max_per_hour - len(job.acted_at))
+
+
+def has_moved(before: Mapping[str, float], now: Mapping[str, float], share: float) -> bool:
+    """Whether a source rate differs by more than a share of the larger one.
+
+    >>> has_moved({"bids": 100.0}, {"bids": 109.0}, 0.1), has_moved({"bids": 100.0}, {"bids": 120.0}, 0.1)
+    (False, True)
+    """
+    return any(
+        abs(rate - before.get(source, 0.0)) > share * max(rate, before.get(source, 0.0)) for source, rate in now.items()
+    )
+
+
+def _state(job: SupervisedJob) -> Mapping[str, object]:
+    """Where the job stands after a failure, as far as its engine can be asked."""
+    try:
+        return job.controller.engine.state_of(job.deployment)
+    except StreamTuneError as error:
+        return {"job_state": f"not known: {error}"}
