@@ -212,9 +212,7 @@ def test_a_part_of_a_plan_that_the_engine_cannot_apply_is_refused() -> None:
     clock = ManualClock(START)
     engine, job = SteppingEngine(clock, {0: 300.0}), job_called("job")
     controller = Controller(engine, Placing(job), clock=clock, window=WINDOW)
-    with pytest.raises(
-        EngineError, match="stepping cannot apply the placement of a plan, it applies parallelism:"
-    ):
+    with pytest.raises(EngineError, match="stepping cannot apply the placement of a plan, it applies parallelism:"):
         controller.tune(engine.deploy(job, job.initial_plan))
     assert engine.rescaled_at == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streamtune.errors import StreamTuneError
+from streamtune.history.errors import HistoryError
 from streamtune.history.store import History
 from streamtune.labs.cost_plans import generate_plans
 from streamtune.labs.cost_runs import PlanDataSettings, calibrated_optisample, labelled_plan
@@ -22,6 +24,7 @@ from streamtune.training.costmodel import (
     optisample_of_history,
     plans_of_history,
     plans_table,
+    stored_plans,
     train_on_spark,
 )
 
@@ -78,3 +81,15 @@ def test_a_history_of_runs_can_be_learnt_from(spark: SparkSession, tmp_path: Pat
 def test_unknown_ranges_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StreamTuneError, match="unknown ranges 'weather'"):
         generate_plans(History(spark, str(tmp_path)), PlanDataSettings(plans=1, ranges="weather"))
+
+
+def test_only_parts_that_the_manifest_names_are_plans(spark: SparkSession, tmp_path: Path) -> None:
+    """What a killed step left in the folder is not read; reading the Parquet files themselves would."""
+    history = History(spark, str(tmp_path / "plans"))
+    generate_plans(history, PlanDataSettings(plans=6))
+    part = next((tmp_path / "plans" / "plans").glob("part=*"))
+    shutil.copytree(part, part.with_name("part=left-by-a-killed-step"))
+    assert stored_plans(history, 100).num_rows == 6
+    assert stored_plans(history, 4).column("query").to_pylist() == sorted(stored_plans(history, 4)["query"].to_pylist())
+    with pytest.raises(HistoryError, match="no labelled plans at"):
+        stored_plans(History(spark, str(tmp_path / "nothing")), 5)

@@ -11,12 +11,16 @@ import streamtune.training.pretrain as pretraining
 from streamtune.dataflow import Dataflow
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import featurise
-from streamtune.history.label import label
+from streamtune.history.label import label, labelling_of
 from streamtune.history.store import History
 from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.models.assigned import AssignedModel
 from streamtune.models.bundle import ModelBundle
 from streamtune.models.encoder import NetworkSettings, TrainingSettings
+from streamtune.readings import LabelSettings
 from streamtune.training.pretrain import Clustering, PretrainSettings, pretrain
+from streamtune.tuners.streamtune import StreamTune
+from streamtune.workloads import load
 
 pytestmark = pytest.mark.spark
 
@@ -110,3 +114,17 @@ def test_a_history_without_such_an_engine_is_refused(history: History, tmp_path:
     with pytest.raises(HistoryError, match="has no runs of engine 'flink'"):
         pretrain(history, tmp_path / "model", engine="flink", settings=QUICK)
     assert not (tmp_path / "model").exists()
+
+
+def test_the_rule_behind_the_labels_reaches_model_and_tuner(history: History, tmp_path: Path) -> None:
+    """Labels by a share of 2 %: the table keeps the rule, pre-training reads it there, and so does the tuner."""
+    rule = LabelSettings(backpressure_share=0.02)
+    label(history, rule)
+    assert labelling_of(history) == rule
+    pretrain(history, tmp_path / "model", settings=QUICK)
+    label(history)
+    bundle = ModelBundle.load(tmp_path / "model")
+    assert bundle.manifest.labelling == rule
+    job = load("nexmark-q1").spec.job
+    tuner = StreamTune(job, model=AssignedModel.of(bundle, job))
+    assert tuner.labelling == rule

@@ -116,10 +116,13 @@ def train(
 @app.command("fine-tune")
 def fine_tune(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
-    plans: Annotated[Path, typer.Option("--plans", help="Folder with the labelled plans to learn from (Parquet).")],
+    plans: Annotated[str, typer.Option("--plans", help="Where 'streamtune costmodel generate' put the plans.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
     shots: Annotated[int, typer.Option(min=2, help="How many of the plans to use at most.")] = 500,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 30,
+    spark_master: Master = None,
+    spark_conf: Conf = None,
+    table_format: TableFormat = "parquet",
     as_json: JsonOption = False,
 ) -> None:
     """Few-shot learning: go on training a model on a few runs of what is new to it.
@@ -127,12 +130,15 @@ def fine_tune(
     \b
     Examples:
       streamtune costmodel generate joins --structures 4-way-join,5-way-join,6-way-join --plans 500 --first 3000000
-      streamtune costmodel fine-tune costmodel --plans joins/plans --out costmodel-joins
+      streamtune costmodel fine-tune costmodel --plans joins --out costmodel-joins
     """
-    from streamtune.models.costmodel.datasets import plans_of, read_plans
+    from streamtune.models.costmodel.datasets import plans_of
     from streamtune.models.costmodel.model import CostModel
 
-    table = read_plans(plans).slice(0, shots)
+    with open_history(plans, spark_master, spark_conf, table_format) as history:
+        from streamtune.training.costmodel import stored_plans
+
+        table = stored_plans(history, shots)
     tuned = CostModel.load(model).fine_tune(
         plans_of(table),
         epochs=epochs,

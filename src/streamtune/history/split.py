@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
+
+from streamtune.models.splits import bucket
 
 TRAIN, TEST = "train", "test"
 DEFAULT_TEST_SHARE = 0.2
@@ -18,11 +18,10 @@ def split_of(job: str, test_share: float = DEFAULT_TEST_SHARE) -> str:
     >>> split_of("nexmark-q5") == split_of("nexmark-q5")
     True
     """
-    bucket = int(hashlib.sha256(job.encode()).hexdigest()[:8], 16) % _BUCKETS
-    return TEST if bucket < round(test_share * _BUCKETS) else TRAIN
+    return TEST if bucket(job, _BUCKETS) < round(test_share * _BUCKETS) else TRAIN
 
 
 def split_column(test_share: float = DEFAULT_TEST_SHARE, job: str = "job") -> Column:
     """The same as a column of Spark."""
-    bucket = sql.conv(sql.substring(sql.sha2(job, 256), 1, 8), 16, 10).cast("bigint") % _BUCKETS
-    return sql.when(bucket < round(test_share * _BUCKETS), TEST).otherwise(TRAIN)
+    number = sql.conv(sql.substring(sql.sha2(job, 256), 1, 8), 16, 10).cast("bigint") % _BUCKETS
+    return sql.when(number < round(test_share * _BUCKETS), TEST).otherwise(TRAIN)

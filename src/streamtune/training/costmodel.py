@@ -34,6 +34,14 @@ def plans_table(history: History) -> Table:
     return History(history.spark, history.location, TableSettings(format=history.settings.format)).table(PLANS)
 
 
+def stored_plans(history: History, limit: int) -> pa.Table:
+    """The first plans by query and enumeration; only parts that the table's manifest names count."""
+    table = plans_table(history)
+    if not table.exists or not table.rows():
+        raise HistoryError(f"no labelled plans at '{history.location}': make some with 'streamtune costmodel generate'")
+    return table.read().orderBy("query", "enumeration").limit(limit).toArrow()
+
+
 def plans_of_history(history: History, engine: str, hosts: Cluster = UNKNOWN_HOSTS) -> int:
     """Turn the runs of an engine that have latency and throughput into labelled plans; how many there are.
 

@@ -31,7 +31,7 @@ def observation_of(simulation: Simulation, random: np.random.Generator) -> Obser
             records_in_per_s=taken,
             records_out_per_s=float(totals.sums[position, EMITTED]) / elapsed_s,
             busy_ms_per_s=busy,
-            idle_ms_per_s=1000 - busy - blocked,
+            idle_ms_per_s=max(0.0, 1000 - busy - blocked),
             backpressured_ms_per_s=blocked,
             busy_max_ms_per_s=hottest,
             cpu_load=min(1.0, busy / 1000),
@@ -53,7 +53,7 @@ def _with_error(true_ms: Floats, blocked_ms: Floats, simulation: Simulation, ran
     error = simulation.settings.error
     bias = np.array([error.bias(kind) for kind in simulation.job.dataflow.types])
     noise = error.noise_sigma * random.standard_normal(len(bias))
-    reported: Floats = np.clip(true_ms * (1 + bias) * (1 + noise), 0.0, 1000 - blocked_ms)
+    reported: Floats = np.clip(true_ms * (1 + bias) * (1 + noise), 0.0, np.maximum(0.0, 1000 - blocked_ms))
     return reported
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 from streamtune.dataflow.features import CATEGORIES
 from streamtune.models.encoder.graphs import GraphSet
 from streamtune.models.features import NUMBERS, FeatureEncoder
+from streamtune.models.splits import rank
 
 # The columns of history's tables `features` and `labels` that a GraphSet is made of.
 COLUMNS = ("run_id", "job", "codes", "numbers", "parallelism", "labels", "edge_source", "edge_target")
@@ -44,7 +44,7 @@ def sample_runs(table: pa.Table, runs: int, seed: int) -> pa.Table:
     if table.num_rows <= runs:
         return table.sort_by("run_id")
     ids = table.column("run_id").to_pylist()
-    ranks = [hashlib.sha256(f"{seed}:{run_id}".encode()).digest() for run_id in ids]
+    ranks = [rank(f"{seed}:{run_id}") for run_id in ids]
     chosen = sorted(range(len(ids)), key=ranks.__getitem__)[:runs]
     return table.take(pa.array(sorted(chosen))).sort_by("run_id")
 

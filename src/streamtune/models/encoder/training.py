@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 from streamtune.models.encoder.graphs import Batch, GraphSet, Ints
 from streamtune.models.encoder.network import BottleneckNetwork, NetworkSettings
+from streamtune.models.splits import rank
 
 Progress = Callable[[int, float, float], None]
 
@@ -73,14 +73,11 @@ def validation_jobs(jobs: Sequence[str], share: float) -> set[str]:
     Where that leaves no job on one of the sides, the job with the least hash is held out.
     """
 
-    def rank(job: str) -> float:
-        digest = hashlib.sha256(f"validation:{job}".encode()).digest()
-        return int.from_bytes(digest[:8]) / 2.0**64
-
-    distinct = sorted(set(jobs), key=rank)
+    ranks = {job: rank(f"validation:{job}") for job in set(jobs)}
+    distinct = sorted(ranks, key=ranks.__getitem__)
     if len(distinct) < 2:
         return set()
-    held_out = {job for job in distinct if rank(job) < share}
+    held_out = {job for job in distinct if ranks[job] < share}
     return held_out if 0 < len(held_out) < len(distinct) else {distinct[0]}
 
 

@@ -44,13 +44,13 @@ class Experience:
 
     def __init__(self, job: Job, labelling: LabelSettings | None = None) -> None:
         self._job = job
-        self._labelling = labelling or LabelSettings()
+        self.labelling = labelling or LabelSettings()
         self._taken = dict.fromkeys(job.dataflow.index, 0.0)
         self._given = dict.fromkeys(job.dataflow.index, 0.0)
         self.lessons: list[Lesson] = []
 
     def add(self, observation: Observation) -> Lesson:
-        labels = label_observation(self._job.dataflow, observation, self._labelling)
+        labels = label_observation(self._job.dataflow, observation, self.labelling)
         # An engine without backpressure names bottlenecks itself, and may be told to look at more than we do.
         labels |= dict.fromkeys(observation.bottlenecks, BOTTLENECK)
         lesson = Lesson(observation, labels)

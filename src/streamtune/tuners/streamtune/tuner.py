@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from streamtune.dataflow import Job, Observation, Plan
+from streamtune.readings import LabelSettings
 from streamtune.readings.metrics import LastKnownPlan, suspects
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
@@ -49,6 +50,11 @@ class StreamTune(Tuner):
         self._estimator = self._make_estimator()
         for observation in [] if memory is None else memory.load():
             self._take_in(observation)
+
+    @property
+    def labelling(self) -> LabelSettings:
+        """The rule by which observations are labelled: the model's own."""
+        return self._experience.labelling
 
     def _make_estimator(self) -> NeedEstimator:
         make = PosteriorEstimator if self.settings.estimator == "posterior" else ClassifierEstimator
