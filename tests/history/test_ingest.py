@@ -183,7 +183,8 @@ def test_what_cannot_be_ingested_is_named(spark: SparkSession, tmp_path: Path) -
     with pytest.raises(StorageError, match="no file or folder"):
         ingest(history, [str(tmp_path / "nowhere")])
     (tmp_path / "runs.jsonl.bz2").write_bytes(b"BZh")
-    with pytest.raises(HistoryError, match="use gzip"):
-        ingest(history, [str(tmp_path / "runs.jsonl.bz2")])
+    report = ingest(history, [str(tmp_path / "runs.jsonl.bz2")])
+    assert (report.valid, report.rejected) == (0, 1)
+    assert history.rejected.read().first().reasons == ["unsupported_file"]
     with pytest.raises(HistoryError, match="unknown input format"):
         ingest(history, [str(tmp_path)], format_name="csv")

@@ -23,6 +23,7 @@ CHECKED = StructType(
         *nullable(RUN).fields,
         StructField("reasons", ArrayType(StringType())),
         StructField("raw", StringType()),
+        StructField("raw_bytes", LongType()),
         StructField("source_file", StringType()),
         StructField("block_start", LongType()),
         StructField("line_in_block", LongType()),
@@ -37,7 +38,7 @@ def check_rows(batches: Iterator[pa.RecordBatch], settings: ValidationSettings) 
     for batch in batches:
         columns = {name: batch.column(name) for name in RUN.fieldNames()}
         columns["reasons"] = _reasons(batch, settings)
-        columns |= {name: batch.column(name) for name in ("raw", "source_file", "block_start")}
+        columns |= {name: batch.column(name) for name in ("raw", "raw_bytes", "source_file", "block_start")}
         columns["line_in_block"] = pa.array(lines.number(batch.column("source_file"), batch.column("block_start")))
         columns["modified_on"] = batch.column("modified_on")
         yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -23,11 +23,12 @@ from streamtune.history import reasons
 from streamtune.history.checking import CHECKED, check_rows
 from streamtune.history.errors import HistoryError
 from streamtune.history.pdsp import MINIMUM_WINDOW_S, read_pdsp
-from streamtune.history.readers import Reader, read_raw, read_runs, unreadable
+from streamtune.history.readers import Reader, read_raw, read_runs
 from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN
+from streamtune.history.sources import Refused, compare, distinct_files, sort_out
 from streamtune.history.store import History
 from streamtune.history.validate import ValidationSettings
-from streamtune.spark.files import Files, FileStatus
+from streamtune.spark.files import Files, FileStatus, literal
 from streamtune.spark.schemas import nullable
 from streamtune.spark.tables import Table
 
@@ -79,23 +80,24 @@ def ingest_files(
     if format_name not in READERS:
         raise HistoryError(f"unknown input format '{format_name}': use one of {', '.join(READERS)}")
     validation = validation or default_validation(format_name)
+    files = distinct_files(files)
     part = part_id(files, format_name)
     runs, rejected = history.runs, history.rejected
     if part in rejected.manifest().parts:  # written last: both are there
-        valid, refused = runs.rows(part), rejected.rows(part)
-        return IngestReport(len(files), valid + refused, valid, refused, new=False)
+        valid, invalid = runs.rows(part), rejected.rows(part)
+        return IngestReport(len(files), valid + invalid, valid, invalid, new=False)
 
-    damaged = unreadable(history.spark, files)
-    # What can be decompressed of a damaged gzip file is kept; of other damaged files nothing can be read.
-    readable = [file for file in files if file not in damaged or file.path.endswith(".gz")]
-    staged = _stage(history, part, READERS[format_name](read_raw(history.spark, readable)), validation)
+    sources = sort_out(history.spark, files)
+    raw = read_raw(history.spark, sources, round(validation.max_line_mb * 2**20))
+    staged = _stage(history, part, READERS[format_name](raw), validation)
+    refused = [*sources.refused, *compare(sources, staged)]
     records = staged.where("reasons is not null")
-    rows_in = records.count() + len(damaged)
+    rows_in = records.count() + len(refused)
     duplicates = _duplicates(records, runs, part).persist()
     judged = _judged(records, duplicates)
     # Runs first: they then stay as they are when a killed ingest is done again, and `rejected` is completed.
     runs.append(stored_runs(judged.where(sql.size("reasons") == 0)), part)
-    rejected.append(_rejected(history, staged, judged, damaged), part)
+    rejected.append(_rejected(history, staged, judged, refused), part)
     duplicates.unpersist()
     Files(history.spark).delete(_staging(history, part))
     report = IngestReport(len(files), rows_in, runs.rows(part), rejected.rows(part), new=True)
@@ -115,7 +117,7 @@ def _stage(history: History, part: str, parsed: DataFrame, validation: Validatio
     """Checked rows are written down, since they are needed three times and parsing JSON is the expensive step."""
     path = _staging(history, part)
     parsed.mapInArrow(partial(check_rows, settings=validation), CHECKED).write.mode("overwrite").parquet(path)
-    return history.spark.read.schema(CHECKED).parquet(path)
+    return history.spark.read.schema(CHECKED).parquet(literal(path))
 
 
 def part_id(files: Sequence[FileStatus], format_name: str) -> str:
@@ -149,7 +151,7 @@ def _judged(records: DataFrame, duplicates: DataFrame) -> DataFrame:
     return records.join(duplicates, _PLACE, "left").withColumn("reasons", sql.concat("reasons", also)).drop("duplicate")
 
 
-def _rejected(history: History, staged: DataFrame, judged: DataFrame, damaged: Sequence[FileStatus]) -> DataFrame:
+def _rejected(history: History, staged: DataFrame, judged: DataFrame, refused: Sequence[Refused]) -> DataFrame:
     blocks = staged.groupBy("source_file", "block_start").agg((sql.max("line_in_block") + 1).alias("lines"))
     before = Window.partitionBy("source_file").orderBy("block_start").rowsBetween(Window.unboundedPreceding, -1)
     starts = blocks.withColumn("start", sql.coalesce(sql.sum("lines").over(before), sql.lit(0))).drop("lines")
@@ -161,20 +163,20 @@ def _rejected(history: History, staged: DataFrame, judged: DataFrame, damaged: S
         .withColumn(DAY, day)
         .select(*REJECTED.fieldNames())
     )
-    if not damaged:
+    if not refused:
         return rows
     lost = [
         (
             None,
             None,
             None,
-            [reasons.UNREADABLE_FILE],
+            [one.reason],
             "",
-            file.path,
+            one.file.path,
             0,
-            datetime.fromtimestamp(file.modified_ms / 1e3, UTC).date(),
+            datetime.fromtimestamp(one.file.modified_ms / 1e3, UTC).date(),
         )
-        for file in damaged
+        for one in refused
     ]
     return rows.unionByName(history.spark.createDataFrame(lost, nullable(REJECTED)))
 

@@ -6,59 +6,56 @@ itself; everything else about a row is validation's business.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import reduce
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType, StructField, StructType
 
 from streamtune.dataflow.run import READABLE_VERSIONS
 from streamtune.history import reasons
-from streamtune.history.errors import HistoryError
 from streamtune.history.schema import RUN
-from streamtune.spark.files import Files, FileStatus
+from streamtune.history.sources import Sources
+from streamtune.spark.files import literal
 from streamtune.spark.schemas import nullable
 
 Reader = Callable[[DataFrame], DataFrame]
 
-RAW_COLUMNS = ("raw", "source_file", "block_start", "modified_on")
+RAW_COLUMNS = ("raw", "raw_bytes", "source_file", "block_start", "modified_on")
+_RAW = "raw string, is_text boolean, raw_bytes bigint, source_file string, block_start bigint, modified_on date"
+_MAX_LINE = "mapreduce.input.linerecordreader.line.maxlength"
 CORRUPT = "_corrupt"
-_OTHER_COMPRESSION = (".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz", ".zip")
-_GZIP_STEP_BYTES = 1 << 20
 
 
-def read_raw(spark: SparkSession, files: Sequence[FileStatus]) -> DataFrame:
-    """One row per record: its text, file, the block of the file it was read from, and the file's date."""
-    for file in files:
-        if file.path.endswith(_OTHER_COMPRESSION):
-            raise HistoryError(f"'{file.path}' is compressed in a way we cannot check for damage: use gzip, or none")
-    parquet = [file.path for file in files if file.path.endswith(".parquet")]
-    text = [file.path for file in files if not file.path.endswith(".parquet")]
-    frames = []
-    if parquet:
-        frames.append(_parquet_rows(spark, parquet))
-    if text or not frames:
-        frames.append(_text_lines(spark, text))
-    return frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+def read_raw(spark: SparkSession, sources: Sources, max_line_bytes: int) -> DataFrame:
+    """One row per record: its text, file, the block of the file it was read from, and the file's date.
+
+    Lines above ``max_line_bytes`` are skipped; ``sources.compare`` finds out.
+    """
+    frames = [_parquet_rows(spark, [file.path for file in files]) for files in sources.parquet.values()]
+    if sources.text or not frames:
+        frames.append(_text_lines(spark, [file.path for file in sources.text], max_line_bytes))
+    return reduce(DataFrame.unionByName, frames)
 
 
-def _text_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+def _text_lines(spark: SparkSession, paths: Sequence[str], max_line_bytes: int) -> DataFrame:
     if not paths:
-        return spark.createDataFrame(
-            [], "raw string, is_text boolean, source_file string, block_start bigint, modified_on date"
-        )
-    # What can be read of a damaged file is kept; `unreadable` finds the file and accounts for the rest.
-    lines = spark.read.option("ignoreCorruptFiles", "true").text(list(paths))
-    return _with_place(lines, sql.col("value"))
+        return spark.createDataFrame([], _RAW)
+    # What can be read of a damaged file is kept; `sort_out` has found the file and accounts for the rest.
+    reader = spark.read.option("ignoreCorruptFiles", "true").option(_MAX_LINE, str(max_line_bytes))
+    return _with_place(reader.text([literal(path) for path in paths]), sql.col("value"))
 
 
 def _parquet_rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Parquet takes the same way as text: a file with another schema then gives rejected rows, not a dead job."""
-    rows = spark.read.option("mergeSchema", "true").parquet(*paths)
-    return _with_place(rows, sql.to_json(sql.struct(*[sql.col(f"`{name}`") for name in rows.columns])))
+    """Parquet takes the same way as text: a file with another schema then gives rejected rows, not a dead job.
+
+    All files of one call have the same columns.
+    """
+    rows = spark.read.option("ignoreCorruptFiles", "true").parquet(*[literal(path) for path in paths])
+    return _with_place(
+        rows, sql.to_json(sql.struct(*[sql.col(f"`{name.replace('`', '``')}`") for name in rows.columns]))
+    )
 
 
 def _with_place(frame: DataFrame, raw: Column) -> DataFrame:
@@ -66,50 +63,15 @@ def _with_place(frame: DataFrame, raw: Column) -> DataFrame:
         # Bytes that are not UTF-8 would stop Arrow and Parquet; they are replaced, and the line is known for it.
         sql.make_valid_utf8(raw).alias("raw"),
         sql.is_valid_utf8(raw).alias("is_text"),
-        # Hadoop, which lists files for us, writes local addresses with one slash; Spark's metadata with three.
-        sql.regexp_replace("_metadata.file_path", "^file:///", "file:/").alias("source_file"),
+        sql.octet_length(raw).cast("bigint").alias("raw_bytes"),
+        # Hadoop, which lists files for us, writes local addresses with one slash, Spark's metadata with three and with
+        # escapes as in a URL, except that + means +.
+        sql.regexp_replace(
+            sql.url_decode(sql.replace("_metadata.file_path", sql.lit("+"), sql.lit("%2B"))), "^file:///", "file:/"
+        ).alias("source_file"),
         sql.col("_metadata.file_block_start").alias("block_start"),
         sql.to_date("_metadata.file_modification_time").alias("modified_on"),
     )
-
-
-def unreadable(spark: SparkSession, files: Sequence[FileStatus]) -> list[FileStatus]:
-    """Files that are damaged: gzip that ends early or does not check, Parquet without its footer."""
-    access = Files(spark)
-    broken = {
-        file.path
-        for file in files
-        if file.path.endswith(".parquet") and (file.size_bytes < 12 or access.read_tail(file.path, 4) != b"PAR1")
-    }
-    zipped = [file.path for file in files if file.path.endswith(".gz")]
-    if zipped:
-        contents = spark.read.format("binaryFile").load(zipped).select("path", "content")
-        broken |= {row.path for row in contents.mapInArrow(_damaged_gzip, "path string").collect()}
-    return [file for file in files if file.path in broken]
-
-
-def _damaged_gzip(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        bad = [not _is_whole_gzip(content.as_buffer()) for content in batch.column("content")]
-        yield batch.select(["path"]).filter(pa.array(bad))
-
-
-def _is_whole_gzip(content: Any) -> bool:
-    """Decompress and forget. A gzip file may have several members, one after the other; an empty one has none."""
-    view = memoryview(content)
-    while len(view):
-        member = zlib.decompressobj(wbits=31)
-        used = 0
-        try:
-            while used < len(view) and not member.eof:
-                member.decompress(view[used : used + _GZIP_STEP_BYTES])
-                used += _GZIP_STEP_BYTES
-        except zlib.error:
-            return False
-        if not member.eof:
-            return False
-        view = view[min(used, len(view)) - len(member.unused_data) :]
-    return True
 
 
 def parse_json(schema: StructType | str, raw: Column) -> Column:

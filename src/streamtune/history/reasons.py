@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 UNREADABLE_FILE = "unreadable_file"
+UNSUPPORTED_FILE = "unsupported_file"
+LINE_TOO_LONG = "line_too_long"
 BROKEN_JSON = "broken_json"
 WRONG_TYPE = "wrong_type"
 MISSING_FIELD = "missing_field"
@@ -28,6 +30,8 @@ WRONG_APPLICATION = "wrong_application"
 
 DESCRIPTIONS = {
     UNREADABLE_FILE: "the file is damaged: what could be read of it was read, the rest is lost",
+    UNSUPPORTED_FILE: "a file that is not read: use JSON lines (plain or gzip) or Parquet, and no colon in the name",
+    LINE_TOO_LONG: "the file has a line above the limit: that line was skipped, the others were read",
     BROKEN_JSON: "the line is not JSON, or not UTF-8",
     WRONG_TYPE: "a field has a value of another type than the schema's",
     MISSING_FIELD: "a required field is null, empty or absent",

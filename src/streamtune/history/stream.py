@@ -56,6 +56,7 @@ def follow(
         .schema(_FILE_NAMES)
         .option("maxFilesPerTrigger", settings.max_files)
         .option("recursiveFileLookup", "true")
+        .option("__globPaths__", "false")  # or a file called a[1] would be looked for as a pattern, and not be found
         .load(folder)
         .select("path", "length", "modificationTime")  # without `content`, Spark does not open the files
     )

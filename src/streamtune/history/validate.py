@@ -42,6 +42,7 @@ class ValidationSettings(Frozen):
     flow_tolerance: float = Field(
         default=0.20, ge=0, description="by how much an operator's input may exceed what its predecessors send"
     )
+    max_line_mb: float = Field(default=16.0, gt=0, description="longest line that is read, in MiB")
     tolerate: frozenset[str] = Field(default=frozenset(), description="reasons that do not reject")
 
     @field_validator("tolerate")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,15 @@ class FileStatus:
     path: str
     size_bytes: int
     modified_ms: int
+
+
+def literal(path: str) -> str:
+    """A path as Spark's readers want it: they take every path for a pattern, so what means something in one is escaped.
+
+    >>> literal("/runs/a[1].jsonl")
+    '/runs/a\\\\[1\\\\].jsonl'
+    """
+    return re.sub(r"([\\\[\]{}*?^])", r"\\\1", path)
 
 
 class Files:
@@ -85,15 +96,20 @@ class Files:
     def list_inputs(self, pattern: str) -> list[FileStatus]:
         """All files below the paths that a glob pattern names; hidden ones and Spark's bookkeeping are left out."""
         system, address = self._at(pattern)
-        matches = system.globStatus(address)
+        matches = [system.getFileStatus(address)] if system.exists(address) else system.globStatus(address)
         if not matches:
             raise StorageError(f"no file or folder '{pattern}': check the path")
         found: list[FileStatus] = []
         waiting = list(matches)
+        visited: set[str] = set()
         while waiting:
             status = waiting.pop()
             name = str(status.getPath().getName())
             if status.isDirectory():
+                place = _real(str(status.getPath().toString()))
+                if place in visited:  # a link that leads back up
+                    continue
+                visited.add(place)
                 waiting.extend(
                     child
                     for child in system.listStatus(status.getPath())
@@ -103,3 +119,8 @@ class Files:
                 path = str(status.getPath().toString())
                 found.append(FileStatus(path, int(status.getLen()), int(status.getModificationTime())))
         return sorted(found, key=lambda entry: entry.path)
+
+
+def _real(path: str) -> str:
+    """A local folder without links; any other as it is."""
+    return os.path.realpath(path.removeprefix("file:")) if path.startswith(("file:", "/")) else path

@@ -28,7 +28,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from streamtune.frozen import Frozen
 from streamtune.spark.errors import StorageError
-from streamtune.spark.files import Files
+from streamtune.spark.files import Files, literal
 from streamtune.spark.schemas import nullable, widened
 
 _PART = "part"
@@ -94,8 +94,8 @@ class Table:
         if manifest.format in _FILE_FORMATS:
             located = StructType([*schema.fields, StructField(_PART, StringType())])
             reader = self._spark.read.format(manifest.format).schema(located).option("basePath", self.location)
-            return reader.load([self._part_path(part) for part in chosen]).select(*schema.fieldNames())
-        frames = [self._spark.read.format(manifest.format).load(self._part_path(part)) for part in chosen]
+            return reader.load([literal(self._part_path(part)) for part in chosen]).select(*schema.fieldNames())
+        frames = [self._spark.read.format(manifest.format).load(literal(self._part_path(part))) for part in chosen]
         return reduce(DataFrame.unionByName, (frame.select(*schema.fieldNames()) for frame in frames))
 
     def rows(self, part: str | None = None) -> int:
@@ -132,7 +132,7 @@ class Table:
         reader = self._spark.read.format(self.settings.format)
         if self.settings.format in _FILE_FORMATS:  # an empty part has no file to take the schema from
             reader = reader.schema(nullable(frame.schema))
-        return int(reader.load(path).count())
+        return int(reader.load(literal(path)).count())
 
     def _commit(
         self,
