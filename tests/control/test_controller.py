@@ -11,7 +11,8 @@ import pytest
 
 from streamtune.clock import ManualClock
 from streamtune.control.audit import AuditTrail, read_audit
-from streamtune.control.controller import Controller, Guards
+from streamtune.control.controller import Controller
+from streamtune.control.guards import Guards
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics, Plan
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.errors import TuningError

@@ -19,7 +19,8 @@ from streamtune.history import reasons
 from streamtune.history.checking import LineCounter
 from streamtune.history.errors import HistoryError
 from streamtune.history.schema import RUN
-from streamtune.history.validate import ValidationSettings, check, reason_lists
+from streamtune.history.settings import ValidationSettings
+from streamtune.history.validate import check, reason_lists
 from streamtune.spark.schemas import nullable
 
 Record = dict[str, Any]

@@ -13,10 +13,12 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import featurise
 from streamtune.history.label import label
 from streamtune.history.store import History
-from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.labs.histories import generate
+from streamtune.labs.settings import GenerateSettings
 from streamtune.models.bundle import ModelBundle
 from streamtune.models.encoder import NetworkSettings, TrainingSettings
-from streamtune.training.pretrain import Clustering, PretrainSettings, pretrain
+from streamtune.training.pretrain import Clustering, pretrain
+from streamtune.training.settings import PretrainSettings
 
 pytestmark = pytest.mark.spark
 

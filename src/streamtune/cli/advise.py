@@ -38,9 +38,9 @@ def advise(
     """
     from streamtune.cli.arguments import find_job, make_folder_of, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
-    from streamtune.models.costmodel.advice import AdviceSettings
     from streamtune.models.costmodel.advice import advise as choose
     from streamtune.models.costmodel.model import CostModel
+    from streamtune.models.costmodel.settings import AdviceSettings
 
     spec = find_job(job)
     cost_model = CostModel.load(model)

@@ -6,7 +6,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -122,11 +121,11 @@ def _streamtune(
     wanted = chosen(names)
     scale = Scale.quick() if quick else Scale()
     if seeds is not None:
-        scale = replace(scale, seeds=_seeds(seeds))
+        scale = scale.replace(seeds=_seeds(seeds))
     if changes is not None:
-        scale = replace(scale, changes=changes, sweep_changes=min(changes, scale.sweep_changes))
+        scale = scale.replace(changes=changes, sweep_changes=min(changes, scale.sweep_changes))
     if runs is not None:
-        scale = replace(scale, runs=runs, sweep_runs=min(runs, scale.sweep_runs))
+        scale = scale.replace(runs=runs, sweep_runs=min(runs, scale.sweep_runs))
     arena = Arena(scale, work, tell)
     return {name: partial(EXPERIMENTS[name], arena) for name in wanted}
 
@@ -150,7 +149,7 @@ def _zerotune(
     if more:
         raise StreamTuneError(f"--seeds: ZeroTune's experiments take one seed, but got {seeds}")
     scale = ZeroTuneScale.quick() if quick else ZeroTuneScale()
-    arena = ZeroTuneArena(replace(scale, plans=plans or scale.plans, seed=seed, jobs=jobs), work, tell)
+    arena = ZeroTuneArena(scale.replace(plans=plans or scale.plans, seed=seed, jobs=jobs), work, tell)
     return {name: partial(experiment, arena) for name, experiment in wanted.items()}
 
 

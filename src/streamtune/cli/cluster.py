@@ -50,7 +50,7 @@ def cluster(
     with open_history(history, spark_master, spark_conf, table_format) as opened:
         from streamtune.history.cluster import cluster as run_cluster
         from streamtune.reports.cluster_pictures import draw_pictures
-        from streamtune.similarity.kmeans import KMeansSettings
+        from streamtune.similarity.settings import KMeansSettings
 
         settings = KMeansSettings(tau=tau, init=init.value, seed=seed, restarts=restarts, max_k=max_k)
         with err.status("clustering …"):

@@ -48,7 +48,7 @@ def generate(
         raise StreamTuneError(f"unknown enumeration '{enumeration}': choose optisample or random")
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.labs.cost_plans import generate_plans
-        from streamtune.labs.cost_runs import PlanDataSettings
+        from streamtune.labs.settings import PlanDataSettings
 
         asked: dict[str, Any] = {"plans": plans, "enumeration": enumeration, "ranges": ranges, "first": first}
         if structures is not None:
@@ -91,7 +91,7 @@ def train(
         raise StreamTuneError(f"unknown readout '{readout}': choose paths or sink")
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.labs.cost_runs import calibrated_optisample
-        from streamtune.models.costmodel.model import CostModelSettings
+        from streamtune.models.costmodel.settings import CostModelSettings
         from streamtune.training.costmodel import optisample_of_history, plans_of_history, train_on_spark
 
         if engine is None:

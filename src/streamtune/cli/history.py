@@ -17,9 +17,9 @@ from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
     from streamtune.history.ingest import IngestReport
+    from streamtune.history.settings import ValidationSettings
     from streamtune.history.show import Summary
     from streamtune.history.store import History
-    from streamtune.history.validate import ValidationSettings
 
 app = typer.Typer(
     name="history",
@@ -44,8 +44,8 @@ def open_history(location: str, master: str | None, conf: list[str] | None, tabl
         from pyspark.sql import SparkSession
 
         from streamtune.history.store import History
-        from streamtune.spark.session import SparkSettings, build_session, parse_conf
-        from streamtune.spark.tables import TableSettings
+        from streamtune.spark.session import build_session, parse_conf
+        from streamtune.spark.settings import SparkSettings, TableSettings
     except ModuleNotFoundError as error:
         raise StreamTuneError(f"{error.name} is not installed: pip install 'streamtune[spark]'") from error
 
@@ -93,8 +93,8 @@ def generate(
       streamtune history generate my-history --runs 500 --seed 1 --near-share 0.8
     """
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.labs.histories import GenerateSettings
         from streamtune.labs.histories import generate as run_generate
+        from streamtune.labs.settings import GenerateSettings
 
         settings = GenerateSettings(
             runs=runs,
@@ -155,7 +155,7 @@ def ingest(
 
 def _validation(input_format: str, min_window_s: float | None, tolerate: list[str] | None) -> ValidationSettings:
     from streamtune.history.ingest import default_validation
-    from streamtune.history.validate import ValidationSettings
+    from streamtune.history.settings import ValidationSettings
 
     default = default_validation(input_format)
     return ValidationSettings(
@@ -173,7 +173,7 @@ def _follow(
     max_files: int,
 ) -> IngestReport:
     from streamtune.history.ingest import IngestReport
-    from streamtune.history.stream import FollowSettings
+    from streamtune.history.settings import FollowSettings
     from streamtune.history.stream import follow as run_follow
 
     total = IngestReport(0, 0, 0, 0, new=False)
@@ -253,8 +253,9 @@ def featurise(
       streamtune history featurise my-history --test-share 0.3
     """
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.history.featurise import FeaturiseSettings, encoder_path
+        from streamtune.history.featurise import encoder_path
         from streamtune.history.featurise import featurise as run_featurise
+        from streamtune.history.settings import FeaturiseSettings
 
         with _step("featurising") as took:
             encoder = run_featurise(history, FeaturiseSettings(test_share=test_share))

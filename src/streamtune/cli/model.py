@@ -42,8 +42,9 @@ def pretrain(
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.cluster import assignment, centres
         from streamtune.models.encoder import TrainingSettings
-        from streamtune.training.pretrain import Clustering, PretrainSettings
+        from streamtune.training.pretrain import Clustering
         from streamtune.training.pretrain import pretrain as run_pretrain
+        from streamtune.training.settings import PretrainSettings
 
         settings = PretrainSettings(
             training=TrainingSettings(seed=seed, epochs=epochs), min_cluster_runs=min_cluster_runs

@@ -25,8 +25,8 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.pdsp import MINIMUM_WINDOW_S, read_pdsp
 from streamtune.history.readers import Reader, read_raw, read_runs, unreadable
 from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN
+from streamtune.history.settings import ValidationSettings
 from streamtune.history.store import History
-from streamtune.history.validate import ValidationSettings
 from streamtune.spark.files import Files, FileStatus
 from streamtune.spark.schemas import nullable
 from streamtune.spark.tables import Table

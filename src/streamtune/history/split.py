@@ -7,8 +7,9 @@ import hashlib
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
+from streamtune.history.settings import DEFAULT_TEST_SHARE
+
 TRAIN, TEST = "train", "test"
-DEFAULT_TEST_SHARE = 0.2
 _BUCKETS = 10_000
 
 

@@ -11,8 +11,8 @@ from streamtune.cli import main
 from streamtune.dataflow import Job
 from streamtune.engines.simulator import simulate_once
 from streamtune.errors import TuningError
-from streamtune.models.costmodel.advice import AdviceSettings
 from streamtune.models.costmodel.model import CostModel
+from streamtune.models.costmodel.settings import AdviceSettings
 from streamtune.testing import TUNER_LAWS
 from streamtune.testing.tuner_contract import TunerLaw
 from streamtune.tuners.zerotune import ZeroTune

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
-from streamtune.engines.simulator.hosts import Demand, HostSettings, OnHosts, put_on_hosts
+from streamtune.engines.simulator.hosts import Demand, OnHosts, put_on_hosts
 from streamtune.engines.simulator.kernel import EMITTED, TAKEN, run_steps
-from streamtune.engines.simulator.settings import SimulatorSettings
+from streamtune.engines.simulator.settings import HostSettings, SimulatorSettings
 from streamtune.errors import EngineError
 from streamtune.readings.demand import input_rates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamtune.experiments.paper.contest import WIDE_BOUND, Contestant, MakeTuner
-from streamtune.models.costmodel.advice import AdviceSettings
+from streamtune.models.costmodel.settings import AdviceSettings
 from streamtune.tuners import (
     DS2,
     CalibratedDS2,

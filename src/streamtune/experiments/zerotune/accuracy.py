@@ -9,7 +9,7 @@ from streamtune.experiments.paper.findings import Check, Finding, Shown
 from streamtune.experiments.zerotune.arena import SHOTS_FIRST, TEST_FIRST, ZeroTuneArena
 from streamtune.experiments.zerotune.flat import REGRESSORS, FlatModel
 from streamtune.experiments.zerotune.scores import HEADINGS, Score, row, score, scores_by, structures
-from streamtune.labs.cost_runs import PlanDataSettings
+from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.columns import PlanColumns
 from streamtune.models.costmodel.datasets import plans_of, split
 from streamtune.models.costmodel.features import PlanEncoder

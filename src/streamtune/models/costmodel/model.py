@@ -11,19 +11,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
 from streamtune.models.costmodel.columns import PlanColumns
-from streamtune.models.costmodel.features import FeatureSet, PlanEncoder
+from streamtune.models.costmodel.features import PlanEncoder
 from streamtune.models.costmodel.graphs import PlanGraphs
-from streamtune.models.costmodel.network import CostNetwork, CostNetworkSettings
+from streamtune.models.costmodel.network import CostNetwork
 from streamtune.models.costmodel.optisample import OptiSample
-from streamtune.models.costmodel.training import CostTrainingSettings, Labels, summary, train_network
+from streamtune.models.costmodel.settings import (
+    CostModelSettings,
+    CostNetworkSettings,
+    CostTrainingSettings,
+)
+from streamtune.models.costmodel.training import Labels, summary, train_network
 from streamtune.sealed import read_sealed, write_sealed
 
 FORMAT = "streamtune-cost-model"
@@ -33,14 +37,6 @@ Progress = Callable[[str], None]
 
 # Plans per forward pass: larger batches are no faster and only take memory.
 _CHUNK = 256
-
-
-class CostModelSettings(Frozen):
-    """How a cost model is made."""
-
-    training: CostTrainingSettings = Field(default_factory=CostTrainingSettings)
-    members: int = Field(default=3, ge=1, description="networks of the ensemble; their disagreement is the spread")
-    feature_set: FeatureSet = Field(default="all", description="which features are used (ablation)")
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
-from streamtune.frozen import Frozen
+from streamtune.settings import Settings, with_default
 
 Estimator = Literal["posterior", "classifier"]
 
 
-class StreamTuneSettings(Frozen):
+class StreamTuneSettings(Settings):
     """The defaults are our own method; ``paper()`` is Algorithm 2 as printed."""
 
     estimator: Estimator = Field(
@@ -51,6 +51,15 @@ class StreamTuneSettings(Frozen):
     seed: int = Field(default=0, ge=0, description="of the classifier")
 
     @classmethod
-    def paper(cls, classifier: str = "svm") -> Self:
-        """Algorithm 2 as printed: feedback merely joins the warm-up data, nothing binds, every change is deployed."""
-        return cls(estimator="classifier", classifier=classifier, feedback_weight=1.0, binding=False, ignored_drop=0)
+    def paper(cls, classifier: str = "svm") -> StreamTuneSettings:
+        """Algorithm 2 as printed."""
+        return PaperStreamTuneSettings(classifier=classifier)
+
+
+class PaperStreamTuneSettings(StreamTuneSettings):
+    """Algorithm 2 as printed: feedback merely joins the warm-up data, nothing binds, every change is deployed."""
+
+    estimator: Estimator = with_default(StreamTuneSettings, "estimator", "classifier")
+    feedback_weight: float = with_default(StreamTuneSettings, "feedback_weight", 1.0)
+    binding: bool = with_default(StreamTuneSettings, "binding", False)
+    ignored_drop: int = with_default(StreamTuneSettings, "ignored_drop", 0)
