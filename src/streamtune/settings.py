@@ -111,18 +111,19 @@ def explain(error: ValidationError, kind: type[Settings], place: str) -> str:
         return unknown(".".join([place, *above]), name, _names_at(kind, above))
     where = ".".join([place, *path])
     if first["type"] == "value_error":
-        return f"{where}: {first['ctx']['error']}"
+        problem = str(first["ctx"]["error"])
+        return f"{where} {problem}" if path and problem.startswith("must ") else f"{where}: {problem}"
     if first["type"] == "missing":
         return f"{where} is missing: it has no default"
     return f"{where} {_meaning(first)}, but got {first['input']!r}"
 
 
-def unknown(place: str, name: str, known: list[str]) -> str:
+def unknown(place: str, name: str, known: list[str], what: str = "setting") -> str:
     """The sentence about a name that does not exist, with the one that may have been meant."""
     close = get_close_matches(name.replace("-", "_"), [one.replace("-", "_") for one in known], n=1)
     meant = next((one for one in known if close and one.replace("-", "_") == close[0]), None)
     hint = f"did you mean '{meant}'?" if meant else f"there are {', '.join(known)}"
-    return f"{place} has no setting '{name}': {hint}"
+    return f"{place} has no {what} '{name}': {hint}"
 
 
 def with_default(kind: type[Settings], field: str, default: Any) -> Any:

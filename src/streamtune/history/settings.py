@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from streamtune.history import reasons
-from streamtune.history.errors import HistoryError
 from streamtune.settings import Settings
 
 DEFAULT_TEST_SHARE = 0.2
@@ -28,7 +27,7 @@ class ValidationSettings(Settings):
     def _only_what_can_be(cls, tolerate: frozenset[str]) -> frozenset[str]:
         for reason in tolerate - reasons.TOLERABLE:
             known = ", ".join(sorted(reasons.TOLERABLE))
-            raise HistoryError(f"the reason '{reason}' cannot be tolerated: those that can be are {known}")
+            raise ValueError(f"must be reasons that can be tolerated ({known}), but got '{reason}'")
         return tolerate
 
 

@@ -8,7 +8,16 @@ from pydantic import Field
 
 from streamtune.settings import Settings
 
+DEFAULT_BUDGET = 2_000_000
 Init = Literal["random", "k-means++"]
+
+
+class DistanceSettings(Settings):
+    """How hard an edit distance is searched for."""
+
+    budget: int = Field(
+        default=DEFAULT_BUDGET, ge=1, description="states the search may take; a million take a few seconds"
+    )
 
 
 class KMeansSettings(Settings):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from streamtune.settings import Settings
 
@@ -30,11 +31,22 @@ _LOCAL = {
 }
 
 
+def _as_text(values: Any) -> Any:
+    """Numbers and true/false as Spark writes them, so that a YAML file needs no quotes."""
+    if not isinstance(values, Mapping):
+        return values
+    plain = {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
+    return {key: str(value) if isinstance(value, int | float) else value for key, value in plain.items()}
+
+
+Texts = Annotated[Mapping[str, str], BeforeValidator(_as_text)]
+
+
 class SparkSettings(Settings):
     """Where Spark runs. Without a master: what ``spark-submit`` gives, else all cores of this machine."""
 
     master: str | None = Field(default=None, description="Spark master URL, for instance spark://host:7077")
-    conf: Mapping[str, str] = Field(default_factory=dict, description="Spark properties; they win over ours")
+    conf: Texts = Field(default_factory=dict, description="Spark properties; they win over ours")
     app_name: str = Field(default="streamtune", description="name of the Spark application")
 
     @property
@@ -50,7 +62,7 @@ class TableSettings(Settings):
     """How tables are kept. ``format`` is any file format that this Spark knows: parquet, orc, delta…"""
 
     format: str = Field(default="parquet", description="Spark's name of the file format")
-    options: Mapping[str, str] = Field(default_factory=dict, description="options given to Spark's writer")
+    options: Texts = Field(default_factory=dict, description="options given to Spark's writer")
     partition_by: tuple[str, ...] = Field(default=("day",), description="partition columns, where a table has them")
 
 

@@ -20,7 +20,7 @@ from streamtune.models.costmodel.datasets import plans_of, split
 from streamtune.models.costmodel.graphs import PlanGraphs
 from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.network import CostNetwork
-from streamtune.models.costmodel.settings import AdviceSettings, CostNetworkSettings, Readout
+from streamtune.models.costmodel.settings import AdviceSettings, CostNetworkSettings, FineTuneSettings, Readout
 from streamtune.workloads.cloudlab import machine
 from streamtune.workloads.zerotune import STRUCTURES, ZeroTuneQuery, draw_query, random_degrees
 
@@ -168,6 +168,6 @@ def test_few_shots_teach_a_new_structure(model: CostModel, optisample: object) -
 
     new = labelled(PlanDataSettings(plans=220, structures=("6-way-join",), first=500_000), optisample)  # type: ignore[arg-type]
     shots, held_out = plans_of(new.slice(0, 150)), plans_of(new.slice(150))
-    before, after = model.score(held_out), model.fine_tune(shots, epochs=8).score(held_out)
+    before, after = model.score(held_out), model.fine_tune(shots, FineTuneSettings(epochs=8)).score(held_out)
     assert after["latency"]["median"] < before["latency"]["median"]
     assert after["throughput"]["median"] <= before["throughput"]["median"] * 1.02

@@ -23,8 +23,9 @@ class RescaleSettings(Settings):
 
 
 class FlinkSettings(Settings):
-    """How patient the engine is."""
+    """Where Flink is, and how patient the engine is."""
 
+    url: str = Field(default="http://127.0.0.1:8081", description="address of the JobManager's REST endpoint")
     poll_s: float = Field(default=1.0, gt=0, description="seconds between two looks at a job that is changing")
     start_timeout_s: float = Field(default=60.0, gt=0, description="how long a job may take until it runs")
     fetch_patience_s: float = Field(

@@ -35,6 +35,15 @@ class MeasurementError(Settings):
         return self.bias_sigma * float(np.clip(draw, -2.5, 2.5))
 
 
+class HostSettings(Settings):
+    """The costs of exchanges between instances; the defaults of times and sizes are Flink's."""
+
+    exchange_share: float = Field(default=0.25, ge=0, lt=1, description="part of a service time that chaining saves")
+    flush_s: float = Field(default=0.1, ge=0, description="longest that a record waits for its network buffer to fill")
+    buffer_bytes: float = Field(default=32768.0, gt=0, description="size of a network buffer")
+    hop_s: float = Field(default=0.0003, ge=0, description="time on the wire between two hosts")
+
+
 class SimulatorSettings(Settings):
     """The platform that the simulator pretends to be."""
 
@@ -58,6 +67,9 @@ class SimulatorSettings(Settings):
     drift_s: float = Field(default=10.0, gt=0, description="correlation time of the slow variation")
     rate_cv: float = Field(default=0.05, ge=0, le=1, description="variation of a source's rate from step to step")
     error: MeasurementError = Field(default_factory=MeasurementError, description="the error of measured busy time")
+    hosts: HostSettings = Field(
+        default_factory=HostSettings, description="the costs of exchanges, where a job runs on simulated hosts"
+    )
 
     @classmethod
     def exact(cls) -> SimulatorSettings:
@@ -71,12 +83,3 @@ class SimulatorSettings(Settings):
 
 class SimulatorWindow(MeasurementWindow):
     """When the simulator is measured: simulated seconds cost next to nothing."""
-
-
-class HostSettings(Settings):
-    """The costs of exchanges between instances; the defaults of times and sizes are Flink's."""
-
-    exchange_share: float = Field(default=0.25, ge=0, lt=1, description="part of a service time that chaining saves")
-    flush_s: float = Field(default=0.1, ge=0, description="longest that a record waits for its network buffer to fill")
-    buffer_bytes: float = Field(default=32768.0, gt=0, description="size of a network buffer")
-    hop_s: float = Field(default=0.0003, ge=0, description="time on the wire between two hosts")

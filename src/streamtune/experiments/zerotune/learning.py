@@ -20,7 +20,8 @@ from streamtune.models.costmodel.columns import PlanColumns
 from streamtune.models.costmodel.datasets import split
 from streamtune.models.costmodel.model import CostModel
 from streamtune.workloads.cloudlab import machine
-from streamtune.workloads.zerotune import SEEN_STRUCTURES, UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
+from streamtune.workloads.settings import SEEN_STRUCTURES
+from streamtune.workloads.zerotune import UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
 
 PUBLISHED = "optisample as published"
 # Weights of the q-error beside the log loss among which the default was chosen.

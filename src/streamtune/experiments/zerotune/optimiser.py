@@ -20,7 +20,8 @@ from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.optisample import OptiSample
 from streamtune.models.costmodel.settings import AdviceSettings
 from streamtune.tuners import Dhalion, Greedy, Tuner
-from streamtune.workloads.zerotune import SEEN_STRUCTURES, UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
+from streamtune.workloads.settings import SEEN_STRUCTURES
+from streamtune.workloads.zerotune import UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
 
 OURS = "ZeroTune (Eq. 1)"
 THRIFTY = "ZeroTune, resources count"

@@ -32,6 +32,8 @@ JAVA_FLAGS = (
     "-XX:TieredStopAtLevel=1",
 )
 
+Scheduler = Literal["adaptive", "default"]
+
 _LOG_CONFIGURATION = """\
 rootLogger.level = INFO
 rootLogger.appenderRef.file.ref = File
@@ -63,7 +65,7 @@ class ClusterSettings(Settings):
     port: int = Field(default=8081, ge=1, le=65535, description="port of the REST interface and the web page")
     slots: int = Field(default=40, ge=1, description="task slots of each TaskManager")
     task_managers: int = Field(default=1, ge=1, description="how many TaskManagers")
-    scheduler: Literal["adaptive", "default"] = Field(
+    scheduler: Scheduler = Field(
         default="adaptive", description="adaptive rescales live; default only by stop and restart"
     )
     job_manager_heap_mb: int = Field(default=384, ge=128, description="heap of the JobManager")

@@ -102,15 +102,14 @@ class CostModel:
     def fine_tune(
         self,
         shots: LabelledPlans,
+        settings: FineTuneSettings | None = None,
         *,
-        epochs: int = 30,
-        learning_rate: float = 5e-4,
-        validation_share: float = 0.2,
         progress: Progress = lambda _message: None,
     ) -> CostModel:
         """Few-shot learning: go on training on a few runs of what is new. The encoder and its scaler stay."""
+        settings = settings or FineTuneSettings()
         graphs = self.encoder.transform(shots.columns)
-        watch_every = max(2, round(1 / validation_share))
+        watch_every = max(2, round(1 / settings.validation_share))
         is_watched = np.arange(graphs.plans) % watch_every == 0
         learning, watched = np.flatnonzero(~is_watched), np.flatnonzero(is_watched)
         if not len(learning):
@@ -119,9 +118,9 @@ class CostModel:
         for member, network in enumerate(self.networks):
             one = self.settings.training.model_copy(
                 update={
-                    "epochs": epochs,
-                    "patience": epochs,
-                    "learning_rate": learning_rate,
+                    "epochs": settings.epochs,
+                    "patience": settings.epochs,
+                    "learning_rate": settings.learning_rate,
                     "batch_plans": min(32, len(learning)),
                     "seed": self.settings.training.seed + member,
                 }

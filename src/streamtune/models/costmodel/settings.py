@@ -56,6 +56,15 @@ class CostModelSettings(Settings):
     feature_set: FeatureSet = Field(default="all", description="which features are used (ablation)")
 
 
+class FineTuneSettings(Settings):
+    """How a model goes on learning from a few runs of what is new to it (ZeroTune Section V-A2)."""
+
+    shots: int = Field(default=500, ge=2, description="plans to learn from at most")
+    epochs: int = Field(default=30, ge=1, description="passes over them")
+    learning_rate: float = Field(default=5e-4, gt=0, description="peak of the one-cycle schedule of AdamW")
+    validation_share: float = Field(default=0.2, gt=0, le=0.5, description="share of the plans to stop by")
+
+
 class AdviceSettings(Settings):
     """What counts as a good plan, and how many are looked at."""
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from streamtune.settings import Settings, with_default
 
 Estimator = Literal["posterior", "classifier"]
+ClassifierName = Literal["svm", "xgboost", "nn"]
 
 
 class StreamTuneSettings(Settings):
@@ -32,7 +33,7 @@ class StreamTuneSettings(Settings):
     use_encoder: bool = Field(default=True, description="posterior: the encoder's threshold as prior")
     encoder_sd: float = Field(default=0.35, gt=0, description="posterior: error of the encoder's threshold, log scale")
     drift_sd: float = Field(default=0.004, ge=0, description="posterior: what is forgotten with every observation")
-    classifier: str = Field(default="svm", description="classifier: svm, xgboost or nn")
+    classifier: ClassifierName = Field(default="svm", description="classifier: which model is M_f")
     threshold: float = Field(
         default=0.5, gt=0, lt=1, description="classifier: a bottleneck probability below it is safe (safety margin)"
     )
@@ -51,7 +52,7 @@ class StreamTuneSettings(Settings):
     seed: int = Field(default=0, ge=0, description="of the classifier")
 
     @classmethod
-    def paper(cls, classifier: str = "svm") -> StreamTuneSettings:
+    def paper(cls, classifier: ClassifierName = "svm") -> StreamTuneSettings:
         """Algorithm 2 as printed."""
         return PaperStreamTuneSettings(classifier=classifier)
 
