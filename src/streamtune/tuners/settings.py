@@ -91,7 +91,7 @@ class DhalionSettings(Settings):
 def _option(key: str, default: float, description: str, **limits: Any) -> Any:
     """A setting with the autoscaler's own key (below ``job.autoscaler.``)."""
     extra: dict[str, Any] = {"flink_key": f"job.autoscaler.{key}"}
-    return Field(default=default, description=description, json_schema_extra=extra, **{"ge": 0, **limits})
+    return Field(default=default, description=description, json_schema_extra=extra, **(limits or {"ge": 0}))
 
 
 class FlinkAutoscalerSettings(Settings):
@@ -101,7 +101,7 @@ class FlinkAutoscalerSettings(Settings):
     tuning process, observed once or twice, must set it to 0, or it measures nothing but that delay.
     """
 
-    utilization_target: float = _option("utilization.target", 0.7, "busy share that is aimed at", le=1)
+    utilization_target: float = _option("utilization.target", 0.7, "busy share that is aimed at", gt=0, le=1)
     utilization_boundary: float = _option("utilization.target.boundary", 0.3, "distance from it that is tolerated")
     catch_up_s: float = _option("catch-up.duration", 1800.0, "time in which a backlog is to be worked off", gt=0)
     restart_s: float = _option("restart.time", 300.0, "expected downtime of a rescale")

@@ -26,6 +26,7 @@ from streamtune.models.costmodel.settings import (
     CostModelSettings,
     CostNetworkSettings,
     CostTrainingSettings,
+    FineTuneSettings,
 )
 from streamtune.models.costmodel.training import Labels, summary, train_network
 from streamtune.sealed import read_sealed, write_sealed
