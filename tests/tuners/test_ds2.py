@@ -90,7 +90,7 @@ def test_never_below_one_and_never_above_the_limit() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(SettingsError, match="scaling_factor must be at least 0, but got -0.1"):
+    with pytest.raises(SettingsError, match=r"scaling_factor must be at least 0, but got -0\.1"):
         DS2Settings(scaling_factor=-0.1)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from streamtune.cli.options import default_of, help_of, resolved, setting
+from streamtune.cli.options import current_config, default_of, help_of, resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 from streamtune.engines.flink.settings import FlinkSettings
@@ -43,6 +43,10 @@ def _cluster(port: int | None) -> LocalCluster:
 
 
 def _url(given: str | None) -> str:
+    """Where Flink is: as given, else by the config file, where the port of the local cluster alone will do."""
+    config = current_config()
+    if given is None and config.gives(ClusterSettings, "port") and not config.gives(FlinkSettings, "url"):
+        return f"http://127.0.0.1:{config.settings(ClusterSettings).port}"
     return resolved(FlinkSettings, url=given).url
 
 
