@@ -20,12 +20,15 @@ from streamtune.history.cluster import ClusteringSummary, cluster, cluster_shape
 from streamtune.history.pair_work import SparkPairBounds
 from streamtune.history.shapes import dataflow_of, shape_counts
 from streamtune.history.store import History
-from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.labs.histories import generate
+from streamtune.labs.settings import GenerateSettings
 from streamtune.reports.cluster_pictures import draw_pictures
 from streamtune.similarity import edit_distance, pack
 from streamtune.similarity.distance_table import DistanceTable
-from streamtune.similarity.kmeans import KMeansSettings, WeightedShapes
-from streamtune.spark.session import SparkSettings, build_session
+from streamtune.similarity.kmeans import WeightedShapes
+from streamtune.similarity.settings import KMeansSettings
+from streamtune.spark.session import build_session
+from streamtune.spark.settings import SparkSettings
 
 CORES = 2
 DEFAULT_RUNS = 20_000

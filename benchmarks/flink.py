@@ -33,7 +33,7 @@ from rich.console import Console
 
 from streamtune.cli.bench import print_finding
 from streamtune.control.audit import AuditTrail
-from streamtune.control.controller import Guards
+from streamtune.control.guards import Guards
 from streamtune.engines.base import MeasurementWindow
 from streamtune.errors import StreamTuneError
 from streamtune.experiments.flink_findings import flink_findings, stories_of

@@ -32,7 +32,8 @@ from streamtune.history.schema import STORED_RUN
 from streamtune.history.store import History
 from streamtune.readings import LabelSettings
 from streamtune.spark.schemas import nullable
-from streamtune.spark.session import SparkSettings, build_session
+from streamtune.spark.session import build_session
+from streamtune.spark.settings import SparkSettings
 
 OPERATORS = 8
 CORES = 2

@@ -12,7 +12,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from streamtune.labs.histories import Experiment, GenerateSettings, draw, observe
+from streamtune.labs.histories import Experiment, draw, observe
+from streamtune.labs.settings import GenerateSettings
 from streamtune.readings import BOTTLENECK, FINE, UNLABELLED, LabelSettings, label_observation
 from streamtune.readings.demand import input_rates
 

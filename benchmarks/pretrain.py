@@ -32,14 +32,17 @@ from streamtune.history.cluster import assignment, centres, cluster
 from streamtune.history.featurise import featurise
 from streamtune.history.label import label
 from streamtune.history.store import History
-from streamtune.labs.histories import GenerateSettings, draw, generate
+from streamtune.labs.histories import draw, generate
+from streamtune.labs.settings import GenerateSettings
 from streamtune.models.bundle import ClusterModel, ModelBundle
 from streamtune.models.encoder import Trained, TrainingSettings, train
 from streamtune.models.encoder.evaluation import Scores, score
 from streamtune.models.encoder.tables import COLUMNS, graphs_of
 from streamtune.models.features import FeatureEncoder
-from streamtune.spark.session import SparkSettings, build_session
-from streamtune.training.pretrain import Clustering, PretrainSettings, pretrain
+from streamtune.spark.session import build_session
+from streamtune.spark.settings import SparkSettings
+from streamtune.training.pretrain import Clustering, pretrain
+from streamtune.training.settings import PretrainSettings
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

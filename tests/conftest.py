@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small Spark for all tests that need it; started by the first of them, not before."""
-    from streamtune.spark.session import SparkSettings, build_session
+    from streamtune.spark.session import build_session
+    from streamtune.spark.settings import SparkSettings
 
     settings = SparkSettings(
         master="local[2]",

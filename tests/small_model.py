@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamtune.dataflow import Job
-from streamtune.labs.histories import Experiment, GenerateSettings, draw, observe
+from streamtune.labs.histories import Experiment, draw, observe
+from streamtune.labs.settings import GenerateSettings
 from streamtune.models.bundle import Centre, MemberFiles, write_bundle
 from streamtune.models.capacity import CapacityPrior
 from streamtune.models.capacity.belief import reading_basis

@@ -22,7 +22,7 @@ COMMANDS = [
     *("validate", "simulate", "oracle", "tune", "recommend", "compare", "demo", "distance", "cluster", "pretrain"),
     *("collect", "predict", "advise", "bench"),
 ]
-GROUPS = ["workloads", "history", "model", "flink", "costmodel"]
+GROUPS = ["workloads", "history", "model", "flink", "costmodel", "config"]
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -85,12 +85,12 @@ def test_a_bad_spec_is_one_clear_error(
         (("simulate", "nexmark-q1", "--rate", "-5"), "must be a finite rate of at least 0, but got -5.0"),
         (("simulate", "nexmark-q1", "--rate", "asks=5"), "rates are needed for the sources bids"),
         (("simulate", "nexmark-q1", "--bias", "2"), "--bias must be in [0, 1), but got 2"),
-        (("simulate", "nexmark-q1", "--window", "0"), "a window needs settle_s ≥ 0 and length_s > 0"),
+        (("simulate", "nexmark-q1", "--window-s", "0"), "SimulatorWindow.length_s must be above 0, but got 0"),
         (("tune", "nexmark-q1", "--tuner", "magic"), "unknown tuner 'magic': choose one of"),
         (("tune", "nexmark-q1", "--engine", "storm"), "unknown engine 'storm'"),
         (("tune", "nexmark-q1", "--rates", "absent.yaml"), "--rates: absent.yaml cannot be read"),
         (("tune", "nexmark-q1", "--exclude", "snik"), "cannot exclude 'snik'"),
-        (("tune", "nexmark-q1", "--max-parallelism", "0"), "max_parallelism 0 is below min_parallelism 1"),
+        (("tune", "nexmark-q1", "--max-parallelism", "0"), "Guards.max_parallelism must be at least 1, but got 0"),
         (("tune", "nexmark-q1", "--max-reconfigurations", "0"), "max_reconfigurations must be at least 1"),
         (("tune", "nexmark-q1", "--audit", "/dev/null/audit"), "the audit trail /dev/null/audit cannot be written"),
     ],

@@ -11,10 +11,12 @@ import pytest
 
 from streamtune.clock import ManualClock
 from streamtune.control.audit import AuditTrail, read_audit
-from streamtune.control.controller import Controller, Guards
+from streamtune.control.controller import Controller
+from streamtune.control.guards import Guards
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics, Plan
 from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.errors import TuningError
+from streamtune.settings import SettingsError
 from streamtune.tuners.base import Recommendation, Tuner
 
 
@@ -170,9 +172,9 @@ def test_guards_hold_whatever_is_recommended(tmp_path: Path) -> None:
 def test_guards_are_checked_before_anything_starts() -> None:
     with pytest.raises(TuningError, match="cannot exclude 'snik': the operators of 'loop' are source, work, sink"):
         Controller(ThresholdEngine(1), Scripted(1), Guards(exclude=frozenset({"snik"})))
-    with pytest.raises(TuningError, match="max_parallelism 3 is below min_parallelism 4"):
+    with pytest.raises(SettingsError, match="max_parallelism must be at least min_parallelism 4, but got 3"):
         Guards(min_parallelism=4, max_parallelism=3)
-    with pytest.raises(TuningError, match="max_reconfigurations must be at least 1, but got 0"):
+    with pytest.raises(SettingsError, match="max_reconfigurations must be at least 1, but got 0"):
         Guards(max_reconfigurations=0)
 
 

@@ -37,7 +37,7 @@ from streamtune.history.store import History
 from streamtune.reports.cluster_pictures import draw_pictures
 from streamtune.similarity import edit_distance, pack
 from streamtune.similarity.distance_table import UNKNOWN, packed_bounds
-from streamtune.similarity.kmeans import KMeansSettings
+from streamtune.similarity.settings import KMeansSettings
 
 pytestmark = pytest.mark.spark
 Record = dict[str, Any]

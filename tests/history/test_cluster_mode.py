@@ -32,7 +32,8 @@ def pipeline(spark: SparkSession, source: str, where: str) -> dict[str, Any]:
     from streamtune.history.ingest import ingest
     from streamtune.history.label import label
     from streamtune.history.store import History
-    from streamtune.labs.histories import GenerateSettings, generate
+    from streamtune.labs.histories import generate
+    from streamtune.labs.settings import GenerateSettings
 
     history = History(spark, where)
     ingest(history, [source])
@@ -56,9 +57,11 @@ def train_two_clusters(spark: SparkSession, where: str) -> list[dict[str, Any]]:
     from streamtune.history.featurise import featurise
     from streamtune.history.label import label
     from streamtune.history.store import History
-    from streamtune.labs.histories import GenerateSettings, generate
+    from streamtune.labs.histories import generate
+    from streamtune.labs.settings import GenerateSettings
     from streamtune.models.encoder import NetworkSettings, TrainingSettings
-    from streamtune.training.pretrain import Clustering, PretrainSettings, pretrain
+    from streamtune.training.pretrain import Clustering, pretrain
+    from streamtune.training.settings import PretrainSettings
 
     history = History(spark, where)
     generate(history, GenerateSettings(runs=100, random_jobs=10, settle_s=60, window_s=30))

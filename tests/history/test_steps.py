@@ -13,9 +13,10 @@ from pyspark.sql.functions import lit, to_date
 
 from streamtune.dataflow import Run
 from streamtune.history.errors import HistoryError
-from streamtune.history.featurise import FeaturiseSettings, encoder_path, featurise, fit
+from streamtune.history.featurise import encoder_path, featurise, fit
 from streamtune.history.label import label
 from streamtune.history.schema import RUN
+from streamtune.history.settings import FeaturiseSettings
 from streamtune.history.split import TEST, TRAIN, split_column, split_of
 from streamtune.history.store import History
 from streamtune.models.features import FeatureEncoder

@@ -17,8 +17,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streamtune.history.ingest import IngestReport
+from streamtune.history.settings import FollowSettings
 from streamtune.history.store import History
-from streamtune.history.stream import FollowSettings, follow
+from streamtune.history.stream import follow
 from streamtune.spark.tables import Table
 
 pytestmark = pytest.mark.spark

@@ -17,9 +17,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from streamtune.dataflow import Run
 from streamtune.history import reasons
 from streamtune.history.checking import LineCounter
-from streamtune.history.errors import HistoryError
 from streamtune.history.schema import RUN
-from streamtune.history.validate import ValidationSettings, check, reason_lists
+from streamtune.history.settings import ValidationSettings
+from streamtune.history.validate import check, reason_lists
+from streamtune.settings import SettingsError
 from streamtune.spark.schemas import nullable
 
 Record = dict[str, Any]
@@ -148,7 +149,7 @@ def test_a_null_run_is_merely_missing() -> None:
 
 def test_tolerated_reasons_do_not_reject(good_run: Callable[..., Record]) -> None:
     assert found(good_run(window_s=1.0), tolerate={reasons.WINDOW_TOO_SHORT}) == [[]]
-    with pytest.raises(HistoryError, match=r"invalid_dag.*cannot be tolerated"):
+    with pytest.raises(SettingsError, match=r"must be reasons that can be tolerated.*but got 'invalid_dag'"):
         ValidationSettings(tolerate=frozenset({reasons.INVALID_DAG}))
 
 

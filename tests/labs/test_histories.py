@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from streamtune.history.ingest import ingest
 from streamtune.history.store import History
-from streamtune.labs.histories import GenerateSettings, draw, generate, run_of
+from streamtune.labs.histories import draw, generate, run_of
+from streamtune.labs.settings import GenerateSettings
 from streamtune.workloads import cycle, names
 
 SETTINGS = GenerateSettings(runs=40, random_jobs=10)

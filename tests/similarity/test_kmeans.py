@@ -17,13 +17,13 @@ from streamtune.similarity import edit_distance, pack, similarity_centre
 from streamtune.similarity.distance_table import UNKNOWN, DistanceTable, packed_bounds
 from streamtune.similarity.kmeans import (
     ClusteringError,
-    KMeansSettings,
     WeightedShapes,
     elbow,
     kmeans,
     kmeans_with_elbow,
     similarity_centre_of,
 )
+from streamtune.similarity.settings import KMeansSettings
 
 Matrix = NDArray[np.int64]
 

@@ -8,7 +8,8 @@ import pytest
 
 from streamtune.spark import session as session_module
 from streamtune.spark.errors import StorageError
-from streamtune.spark.session import SparkSettings, parse_conf
+from streamtune.spark.session import parse_conf
+from streamtune.spark.settings import SparkSettings
 
 
 def test_all_cores_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit, struct
 
 from streamtune.spark.errors import StorageError
-from streamtune.spark.tables import Table, TableSettings
+from streamtune.spark.settings import TableSettings
+from streamtune.spark.tables import Table
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,8 @@ from streamtune.history.featurise import featurise
 from streamtune.history.label import label
 from streamtune.history.split import TRAIN
 from streamtune.history.store import History
-from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.labs.histories import generate
+from streamtune.labs.settings import GenerateSettings
 from streamtune.models.capacity import CapacityPrior
 from streamtune.training.capacity import capacity_prior
 

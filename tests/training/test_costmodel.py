@@ -14,11 +14,12 @@ from streamtune.errors import StreamTuneError
 from streamtune.history.errors import HistoryError
 from streamtune.history.store import History
 from streamtune.labs.cost_plans import generate_plans
-from streamtune.labs.cost_runs import PlanDataSettings, calibrated_optisample, labelled_plan
-from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.labs.cost_runs import calibrated_optisample, labelled_plan
+from streamtune.labs.histories import generate
+from streamtune.labs.settings import GenerateSettings, PlanDataSettings
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA
-from streamtune.models.costmodel.model import CostModel, CostModelSettings
-from streamtune.models.costmodel.training import CostTrainingSettings
+from streamtune.models.costmodel.model import CostModel
+from streamtune.models.costmodel.settings import CostModelSettings, CostTrainingSettings
 from streamtune.training.costmodel import (
     UNKNOWN_HOSTS,
     optisample_of_history,

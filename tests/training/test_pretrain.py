@@ -13,12 +13,14 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import featurise
 from streamtune.history.label import label, labelling_of
 from streamtune.history.store import History
-from streamtune.labs.histories import GenerateSettings, generate
+from streamtune.labs.histories import generate
+from streamtune.labs.settings import GenerateSettings
 from streamtune.models.assigned import AssignedModel
 from streamtune.models.bundle import ModelBundle
 from streamtune.models.encoder import NetworkSettings, TrainingSettings
 from streamtune.readings import LabelSettings
-from streamtune.training.pretrain import Clustering, PretrainSettings, pretrain
+from streamtune.training.pretrain import Clustering, pretrain
+from streamtune.training.settings import PretrainSettings
 from streamtune.tuners.streamtune import StreamTune
 from streamtune.workloads import load
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from streamtune.dataflow import Job, Observation
-from streamtune.errors import TuningError
+from streamtune.settings import SettingsError
 from streamtune.tuners import DS2, CalibratedDS2, DS2Settings
 from tuners.sightings import chain, metrics, sighting
 
 
 def test_bad_factors_are_refused() -> None:
-    with pytest.raises(TuningError, match="the calibration of 'map' must be finite and above 0, but got 0"):
+    with pytest.raises(SettingsError, match="calibration: 'map' must be finite and above 0, but got 0"):
         DS2Settings(calibration={"map": 0})
 
 

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from streamtune.dataflow import Observation
-from streamtune.errors import TuningError
 from streamtune.labs.simulator import tune_on_simulator
+from streamtune.settings import SettingsError
 from streamtune.tuners import ContTune, ContTuneSettings
 from streamtune.workloads import catalogue, rates
 from tuners.sightings import chain, metrics, sighting
@@ -148,7 +148,7 @@ def test_big_and_small_are_both_counted() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(TuningError, match="alpha must be at least 0, but got -1"):
+    with pytest.raises(SettingsError, match="alpha must be at least 0, but got -1"):
         ContTuneSettings(alpha=-1)
-    with pytest.raises(TuningError, match="lower_limit must be a share from 0 to 1, but got 80"):
+    with pytest.raises(SettingsError, match="lower_limit must be at most 1, but got 80"):
         ContTuneSettings(lower_limit=80)

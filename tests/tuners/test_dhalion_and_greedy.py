@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamtune.dataflow import Job, Observation
-from streamtune.errors import TuningError
+from streamtune.settings import SettingsError
 from streamtune.tuners import Dhalion, DhalionSettings, Greedy, GreedySettings
 from tuners.sightings import chain, metrics, sighting
 
@@ -129,7 +129,7 @@ def test_greedy_stops_at_its_budget_and_at_the_limit() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(TuningError, match=r"scale_down_factor must be in \(0, 1\), but got 1.0"):
+    with pytest.raises(SettingsError, match=r"scale_down_factor must be below 1, but got 1.0"):
         DhalionSettings(scale_down_factor=1.0)
-    with pytest.raises(TuningError, match="budget must be at least 1, but got 0"):
+    with pytest.raises(SettingsError, match="budget must be at least 1, but got 0"):
         GreedySettings(budget=0)

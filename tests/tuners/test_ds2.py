@@ -12,8 +12,8 @@ from strategies import EmulatedJob, emulated_jobs
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.simulator import SimulatorSettings, find_oracle
-from streamtune.errors import TuningError
 from streamtune.labs.simulator import tune_on_simulator
+from streamtune.settings import SettingsError
 from streamtune.tuners import DS2, DS2Settings
 from streamtune.workloads import catalogue, rates
 
@@ -90,7 +90,7 @@ def test_never_below_one_and_never_above_the_limit() -> None:
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(TuningError, match="scaling_factor must be in"):
+    with pytest.raises(SettingsError, match=r"scaling_factor must be at least 0, but got -0\.1"):
         DS2Settings(scaling_factor=-0.1)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator
-from streamtune.errors import TuningError
+from streamtune.settings import SettingsError
 from streamtune.tuners import FlinkAutoscaler, FlinkAutoscalerSettings
 from streamtune.tuners.flink_autoscaler import Target, align, capacity_for
 from tuners.sightings import chain, metrics, sighting
@@ -203,12 +203,13 @@ def test_needs_grow_with_the_offered_rate(rate: float, more: float, busy: float)
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"utilization_target": 1.2}, "utilization_target must be in"),
+        ({"utilization_target": 1.2}, "utilization_target must be at most 1, but got 1.2"),
+        ({"utilization_target": 0.2}, "utilization_target must be in .* and above utilization_boundary"),
         ({"catch_up_s": 0}, "catch_up_s must be above 0, but got 0"),
         ({"vertex_min_parallelism": 300}, "vertex_min_parallelism must be from 1 to vertex_max_parallelism"),
-        ({"restart_s": float("nan")}, "restart_s must be finite and at least 0, but got nan"),
+        ({"restart_s": float("nan")}, "restart_s must be a finite number, but got nan"),
     ],
 )
 def test_bad_settings_are_refused(bad: dict[str, float], message: str) -> None:
-    with pytest.raises(TuningError, match=message):
+    with pytest.raises(SettingsError, match=message):
         FlinkAutoscalerSettings(**bad)  # type: ignore[arg-type]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from strategies import EmulatedJob, emulated_jobs
 from streamtune.control.audit import AuditTrail, read_audit
-from streamtune.control.controller import Controller, Guards
+from streamtune.control.controller import Controller
+from streamtune.control.guards import Guards
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, Plan
 from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.dataflow.spec import JobSpec

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from streamtune import __version__
-from streamtune.cli import costmodel, flink, history, model, workloads
+from streamtune.cli import config, costmodel, flink, history, model, workloads
 from streamtune.cli.advise import advise
 from streamtune.cli.bench import bench
 from streamtune.cli.cluster import cluster
@@ -17,7 +19,9 @@ from streamtune.cli.compare import compare
 from streamtune.cli.demo import demo
 from streamtune.cli.distance import distance
 from streamtune.cli.model import pretrain
+from streamtune.cli.options import use_config
 from streamtune.cli.output import err
+from streamtune.cli.panels import GroupedByQuestion
 from streamtune.cli.predict import predict
 from streamtune.cli.recommend import recommend
 from streamtune.cli.simulate import oracle, simulate
@@ -28,36 +32,41 @@ from streamtune.errors import StreamTuneError
 app = typer.Typer(
     name="streamtune",
     help="Tunes the parallelism of streaming jobs, operator by operator, by learning from the past.",
+    cls=GroupedByQuestion,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    validate,
-    simulate,
-    oracle,
-    tune,
-    recommend,
-    compare,
-    demo,
-    distance,
-    cluster,
-    pretrain,
-    collect,
-    predict,
-    advise,
-    bench,
-):
-    app.command()(command)
-for group in (workloads, history, flink, model, costmodel):
-    app.add_typer(group.app)
+# The questions that StreamTune answers about a job, and what stands around them: a new command says which it serves.
+QUESTIONS = {
+    "How many instances": (tune, recommend, compare),
+    "Before it runs": (predict, advise),
+    "What it learns from": (history.app, cluster, pretrain, model.app, costmodel.app, collect, distance),
+    "Try it": (demo, simulate, oracle, workloads.app, validate, flink.app),
+    "Reproduce the papers": (bench,),
+    "Settings": (config.app,),
+}
+for question, commands in QUESTIONS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=question)
+        else:
+            app.command(rich_help_panel=question)(command)
 
 
 @app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
+    config_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Settings; default: $STREAMTUNE_CONFIG, else streamtune.yaml, if there."
+        ),
+    ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
+    use_config(context, config_file)
     if version:
         print(f"streamtune {__version__}")
         raise typer.Exit
@@ -68,5 +77,5 @@ def main() -> None:
     try:
         app()
     except StreamTuneError as error:
-        err.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+        err.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)

@@ -8,23 +8,26 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import out, print_json
-from streamtune.cli.predict import HostsOption, ModelOption, SelectivityOption, print_outside
+from streamtune.cli.predict import CostModelOption, HostsOption, SelectivityOption, print_outside
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
+from streamtune.models.costmodel.settings import AdviceSettings
 
 
 def advise(
     job: JobArgument,
-    model: ModelOption,
+    cost_model: CostModelOption,
     hosts: HostsOption = None,
     rate: RateOption = None,
     selectivity: SelectivityOption = None,
-    weight: Annotated[float, typer.Option(min=0, max=1, help="wt of Eq. 1: latency (1) against throughput (0).")] = 0.5,
-    resources: Annotated[
-        float, typer.Option(min=0, help="What the total parallelism counts beside Eq. 1; 0 is the paper.")
-    ] = 0.15,
-    candidates: Annotated[int, typer.Option(min=1, help="Plans to compare.")] = 512,
-    seed: Annotated[int, typer.Option(min=0, help="Draws the candidates.")] = 0,
+    weight: Annotated[
+        float | None,
+        setting(AdviceSettings, "latency_weight", "--weight", help="wt of Eq. 1: latency (1) against throughput (0)."),
+    ] = None,
+    resources: Annotated[float | None, setting(AdviceSettings, "resource_weight", "--resources")] = None,
+    candidates: Annotated[int | None, setting(AdviceSettings, "candidates")] = None,
+    seed: Annotated[int | None, setting(AdviceSettings, "seed")] = None,
     tune_sources: Annotated[bool, typer.Option(help="Choose the parallelism of sources too.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the trade-off to this PNG file.")] = None,
     as_json: JsonOption = False,
@@ -33,24 +36,25 @@ def advise(
 
     \b
     Examples:
-      streamtune advise job.yaml --model costmodel --hosts 4xm510 --plot trade-off.png
-      streamtune advise nexmark-q5 --model costmodel --rate 10x --resources 0 --json
+      streamtune advise job.yaml --cost-model costmodel --hosts 4xm510 --plot trade-off.png
+      streamtune advise nexmark-q5 --cost-model costmodel --rate 10x --resources 0 --json
     """
     from streamtune.cli.arguments import find_job, make_folder_of, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
-    from streamtune.models.costmodel.advice import AdviceSettings
     from streamtune.models.costmodel.advice import advise as choose
     from streamtune.models.costmodel.model import CostModel
 
     spec = find_job(job)
-    cost_model = CostModel.load(model)
-    cluster = parse_hosts(hosts) if hosts else cost_model.encoder.usual_cluster
+    model = CostModel.load(cost_model)
+    cluster = parse_hosts(hosts) if hosts else model.encoder.usual_cluster
     if plot is not None:
         make_folder_of(plot)
     initial = spec.job.initial_plan
-    settings = AdviceSettings(latency_weight=weight, resource_weight=resources, candidates=candidates, seed=seed)
+    settings = resolved(
+        AdviceSettings, latency_weight=weight, resource_weight=resources, candidates=candidates, seed=seed
+    )
     advice = choose(
-        cost_model,
+        model,
         spec.job,
         cluster,
         settings,
@@ -73,12 +77,12 @@ def advise(
                 "throughput_per_s": advice.throughput_per_s,
                 "throughput_spread": advice.throughput_spread,
                 "candidates": len(advice.costs),
-                "seed": seed,
+                "seed": settings.seed,
                 "outside": list(advice.outside),
             }
         )
         return
-    table = Table(title=f"plan for {spec.job.name}: the best of {len(advice.costs)} (seed {seed})")
+    table = Table(title=f"plan for {spec.job.name}: the best of {len(advice.costs)} (seed {settings.seed})")
     table.add_column("operator", overflow="fold")
     table.add_column("type", overflow="fold")
     table.add_column("parallelism", justify="right")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from streamtune.cli.options import resolved
 from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.spec import JobSpec, load_spec
+from streamtune.engines.simulator.settings import MeasurementError, SimulatorSettings
 from streamtune.errors import StreamTuneError
-
-if TYPE_CHECKING:
-    from streamtune.engines.simulator import MeasurementError
 
 
 def find_job(job: str) -> JobSpec:
@@ -104,15 +103,22 @@ def make_folder_of(file: Path) -> None:
         raise StreamTuneError(f"{file} cannot be written: {error.strerror}. Choose another file") from error
 
 
-def measurement_error(bias: float | None, noise: float | None) -> MeasurementError:
-    """The simulator's default error of measured busy time, with what the user set instead."""
-    from streamtune.engines.simulator import MeasurementError
+def simulator_settings(bias: float | None, noise: float | None) -> SimulatorSettings:
+    """The simulator's settings in force, with the error of measured busy time that the command line says."""
+    settings = resolved(SimulatorSettings)
+    return settings.replace(error=measurement_error(bias, noise, settings.error))
 
+
+def measurement_error(
+    bias: float | None, noise: float | None, otherwise: MeasurementError | None = None
+) -> MeasurementError:
+    """The error of measured busy time, with what the user set instead."""
     given = {"bias_sigma": bias, "noise_sigma": noise}
     for name, value in given.items():
         if value is not None and not 0 <= value < 1:
             raise StreamTuneError(f"--{name.removesuffix('_sigma')} must be in [0, 1), but got {value:g}")
-    return MeasurementError(**{name: value for name, value in given.items() if value is not None})
+    settings = otherwise or MeasurementError()
+    return settings.replace(**{name: value for name, value in given.items() if value is not None})
 
 
 def _times(job: Job, multiple: float) -> dict[str, float]:

@@ -6,7 +6,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +15,7 @@ from rich.table import Table
 
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.tune import BacklogOption
+from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
     from streamtune.experiments.paper.findings import Finding, Shown
@@ -42,7 +42,7 @@ def bench(
     changes: Annotated[int | None, typer.Option(help="Changes of rates per workload.", min=1, max=120)] = None,
     runs: Annotated[int | None, typer.Option(help="Runs in each history.", min=100)] = None,
     plans: Annotated[int | None, typer.Option(min=100, help="zerotune: labelled plans to learn from.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="zerotune: networks trained at the same time.")] = 2,
+    jobs: Annotated[int | None, typer.Option(min=1, help="zerotune: networks trained at the same time.")] = None,
     real_runs: Annotated[Path | None, typer.Option(help="zerotune-real: PDSP-Bench's runs.jsonl.gz.")] = None,
     model: Annotated[
         Path | None, typer.Option(help="fig8: a model bundle made from a Timely history, for StreamTune.")
@@ -69,11 +69,22 @@ def bench(
       streamtune bench zerotune --work zt --real-runs pdsp/runs.jsonl.gz --results zerotune.json
     """
     from streamtune.cli.arguments import make_folder_of
-    from streamtune.errors import StreamTuneError
 
     for file in (report, results):
         if file is not None:
             make_folder_of(file)
+    _refuse_without_effect(
+        "fig8" if "fig8" in names else "zerotune" if names[0].startswith("zerotune") else "streamtune",
+        quick=quick or None,
+        changes=changes,
+        runs=runs,
+        plans=plans,
+        jobs=jobs,
+        real_runs=real_runs,
+        model=model,
+        backlog_growth=backlog_growth,
+        results=results,
+    )
     if names == ["fig8"]:
         _fig8(_seeds(seeds or "0"), backlog_growth, model, work, report, as_json)
         return
@@ -107,6 +118,22 @@ def bench(
         err.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
+# Which options mean something to which experiments; the others of these are refused.
+_MEANT_FOR = {
+    "streamtune": {"quick", "changes", "runs", "results"},
+    "zerotune": {"quick", "plans", "jobs", "real_runs", "results"},
+    "fig8": {"model", "backlog_growth"},
+}
+
+
+def _refuse_without_effect(kind: str, **options: object) -> None:
+    for name, value in options.items():
+        if value is not None and name not in _MEANT_FOR[kind]:
+            raise StreamTuneError(
+                f"--{name.replace('_', '-')} has no effect on the experiments of {kind}, but got {value}: leave it out"
+            )
+
+
 def _streamtune(
     names: list[str],
     quick: bool,
@@ -122,11 +149,11 @@ def _streamtune(
     wanted = chosen(names)
     scale = Scale.quick() if quick else Scale()
     if seeds is not None:
-        scale = replace(scale, seeds=_seeds(seeds))
+        scale = scale.replace(seeds=_seeds(seeds))
     if changes is not None:
-        scale = replace(scale, changes=changes, sweep_changes=min(changes, scale.sweep_changes))
+        scale = scale.replace(changes=changes, sweep_changes=min(changes, scale.sweep_changes))
     if runs is not None:
-        scale = replace(scale, runs=runs, sweep_runs=min(runs, scale.sweep_runs))
+        scale = scale.replace(runs=runs, sweep_runs=min(runs, scale.sweep_runs))
     arena = Arena(scale, work, tell)
     return {name: partial(EXPERIMENTS[name], arena) for name in wanted}
 
@@ -136,12 +163,11 @@ def _zerotune(
     quick: bool,
     seeds: str | None,
     plans: int | None,
-    jobs: int,
+    jobs: int | None,
     real_runs: Path | None,
     work: Path,
     tell: Tell,
 ) -> Experiments:
-    from streamtune.errors import StreamTuneError
     from streamtune.experiments.zerotune.arena import ZeroTuneArena, ZeroTuneScale
     from streamtune.experiments.zerotune.experiments import chosen
 
@@ -150,13 +176,11 @@ def _zerotune(
     if more:
         raise StreamTuneError(f"--seeds: ZeroTune's experiments take one seed, but got {seeds}")
     scale = ZeroTuneScale.quick() if quick else ZeroTuneScale()
-    arena = ZeroTuneArena(replace(scale, plans=plans or scale.plans, seed=seed, jobs=jobs), work, tell)
+    arena = ZeroTuneArena(scale.replace(plans=plans or scale.plans, seed=seed, jobs=jobs or scale.jobs), work, tell)
     return {name: partial(experiment, arena) for name, experiment in wanted.items()}
 
 
 def _seeds(text: str) -> tuple[int, ...]:
-    from streamtune.errors import StreamTuneError
-
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdigit() for part in parts):
         raise StreamTuneError(f"--seeds: expected whole numbers such as 0,1,2, but got {text!r}")

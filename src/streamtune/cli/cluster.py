@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,31 +9,27 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, open_history
+from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import err, out, print_json
+from streamtune.errors import StreamTuneError
+from streamtune.similarity.settings import Init, KMeansSettings
 
 if TYPE_CHECKING:
     from streamtune.history.cluster import ClusteringSummary
-
-
-class InitialCentres(StrEnum):
-    """How K-means starts."""
-
-    SPREAD = "k-means++"
-    RANDOM = "random"
 
 
 def cluster(
     history: Location,
     folder: Annotated[Path, typer.Option("--out", help="Folder for the result; an older clustering is replaced.")],
     k: Annotated[int | None, typer.Option(min=1, help="Number of clusters; default: by the elbow method.")] = None,
-    tau: Annotated[int, typer.Option(min=0, help="Edit distance up to which two dataflows are similar.")] = 5,
-    init: Annotated[InitialCentres, typer.Option(help="Initial centres.")] = InitialCentres.SPREAD,
-    seed: Annotated[int, typer.Option(min=0, help="Draws the initial centres.")] = 0,
-    restarts: Annotated[int, typer.Option(min=1, help="How often to start anew; the best wins.")] = 10,
-    max_k: Annotated[int, typer.Option(min=1, help="Largest k that the elbow method looks at.")] = 12,
+    tau: Annotated[int | None, setting(KMeansSettings, "tau")] = None,
+    init: Annotated[Init | None, setting(KMeansSettings, "init")] = None,
+    seed: Annotated[int | None, setting(KMeansSettings, "seed")] = None,
+    restarts: Annotated[int | None, setting(KMeansSettings, "restarts")] = None,
+    max_k: Annotated[int | None, setting(KMeansSettings, "max_k")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Cluster the dataflows of a history by graph edit distance, and draw the clusters.
@@ -47,12 +42,13 @@ def cluster(
       streamtune cluster my-history --out clusters
       streamtune cluster my-history --out clusters --k 6 --tau 5 --init random
     """
+    if k is not None and max_k is not None:
+        raise StreamTuneError(f"--max-k is for the elbow method, but got --k {k} too: leave one out")
+    settings = resolved(KMeansSettings, tau=tau, init=init, seed=seed, restarts=restarts, max_k=max_k)
     with open_history(history, spark_master, spark_conf, table_format) as opened:
         from streamtune.history.cluster import cluster as run_cluster
         from streamtune.reports.cluster_pictures import draw_pictures
-        from streamtune.similarity.kmeans import KMeansSettings
 
-        settings = KMeansSettings(tau=tau, init=init.value, seed=seed, restarts=restarts, max_k=max_k)
         with err.status("clustering …"):
             summary = run_cluster(opened, folder, k=k, settings=settings, draw=draw_pictures)
     if as_json:

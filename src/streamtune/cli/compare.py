@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from streamtune.cli.options import current_config
 from streamtune.cli.output import err, out, print_json
-from streamtune.cli.simulate import JobArgument, JsonOption
+from streamtune.cli.simulate import BiasOption, JobArgument, JsonOption, NoiseOption
 from streamtune.cli.tune import CostModelOption, ModelOption
+from streamtune.control.guards import Guards
+from streamtune.engines.simulator.settings import SimulatorWindow
 
 if TYPE_CHECKING:
     from streamtune.control.story import TuningStory
@@ -28,8 +31,8 @@ def compare(
     ] = "cycle",
     changes: Annotated[int | None, typer.Option(help="Only the first N changes.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
-    bias: Annotated[float | None, typer.Option(help="Spread of the bias of measured busy time over types.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Spread of the noise of measured busy time.")] = None,
+    bias: BiasOption = None,
+    noise: NoiseOption = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -43,8 +46,7 @@ def compare(
       streamtune compare nexmark-q5 --model model
       streamtune compare pqp-3way-0 --tuners streamtune,ds2,conttune --model model --rates pattern --report report.html
     """
-    from streamtune.cli.arguments import find_job, make_folder_of, measurement_error, parse_rate_changes
-    from streamtune.engines.simulator import SimulatorSettings
+    from streamtune.cli.arguments import find_job, make_folder_of, parse_rate_changes, simulator_settings
     from streamtune.labs.simulator import tune_on_simulator
     from streamtune.reports.report import write_report
     from streamtune.tuners import (
@@ -65,17 +67,19 @@ def compare(
     if report is not None:
         make_folder_of(report)
 
-    stories = []
+    stories, config = [], current_config()
     with err.status("starting") as status:
         for name in chosen:
             status.update(f"{name}: {len(wanted)} changes of rates on {spec.job.name}")
             stories.append(
                 tune_on_simulator(
                     spec,
-                    partial(make_contestant, name, model=model, cost_model=cost_model),
+                    partial(make_contestant, name, model=model, cost_model=cost_model, settings=config.tuner(name)),
                     wanted,
                     seed=seed,
-                    settings=SimulatorSettings(error=measurement_error(bias, noise)),
+                    settings=simulator_settings(bias, noise),
+                    guards=config.settings(Guards),
+                    window=config.settings(SimulatorWindow),
                 )
             )
     if report is not None:

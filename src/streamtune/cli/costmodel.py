@@ -9,7 +9,17 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, open_history
+from streamtune.cli.options import changed, resolved, setting
 from streamtune.cli.output import err, out, print_json
+from streamtune.errors import StreamTuneError
+from streamtune.labs.settings import Enumeration, PlanDataSettings
+from streamtune.models.costmodel.settings import (
+    CostModelSettings,
+    CostNetworkSettings,
+    CostTrainingSettings,
+    FineTuneSettings,
+    Readout,
+)
 
 app = typer.Typer(
     name="costmodel",
@@ -22,17 +32,17 @@ app = typer.Typer(
 @app.command()
 def generate(
     location: Location,
-    plans: Annotated[int, typer.Option(min=1, help="How many plans, each of a query of its own.")] = 24_000,
-    enumeration: Annotated[str, typer.Option(help="How parallelism is chosen: optisample or random.")] = "optisample",
+    plans: Annotated[int | None, setting(PlanDataSettings, "plans")] = None,
+    enumeration: Annotated[Enumeration | None, setting(PlanDataSettings, "enumeration")] = None,
     structures: Annotated[
-        str | None, typer.Option(help="Structures, with commas; default: linear, 2-way-join, 3-way-join.")
+        str | None, setting(PlanDataSettings, "structures", help="Structures, in turn; with commas.")
     ] = None,
-    ranges: Annotated[str, typer.Option(help="seen, unseen, or the one parameter that is drawn unseen.")] = "seen",
-    first: Annotated[int, typer.Option(min=0, help="Number of the first query: other numbers, other queries.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Draws everything.")] = 0,
+    ranges: Annotated[str | None, setting(PlanDataSettings, "ranges")] = None,
+    first: Annotated[int | None, setting(PlanDataSettings, "first")] = None,
+    seed: Annotated[int | None, setting(PlanDataSettings, "seed")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw queries from ZeroTune's Table III, enumerate plans, run them on simulated hosts, and store the results.
@@ -42,22 +52,23 @@ def generate(
       streamtune costmodel generate my-plans --plans 24000
       streamtune costmodel generate my-plans --enumeration random --plans 6000
     """
-    from streamtune.errors import StreamTuneError
-
-    if enumeration not in ("optisample", "random"):
-        raise StreamTuneError(f"unknown enumeration '{enumeration}': choose optisample or random")
+    settings = resolved(
+        PlanDataSettings,
+        plans=plans,
+        enumeration=enumeration,
+        structures=None if structures is None else tuple(part.strip() for part in structures.split(",")),
+        ranges=ranges,
+        first=first,
+        seed=seed,
+    )
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.labs.cost_plans import generate_plans
-        from streamtune.labs.cost_runs import PlanDataSettings
 
-        asked: dict[str, Any] = {"plans": plans, "enumeration": enumeration, "ranges": ranges, "first": first}
-        if structures is not None:
-            asked["structures"] = tuple(part.strip() for part in structures.split(","))
-        rows = generate_plans(history, PlanDataSettings(**asked, seed=seed))
+        rows = generate_plans(history, settings)
     if as_json:
-        print_json({"location": location, "plans": rows, "seed": seed})
+        print_json({"location": location, "plans": rows, "seed": settings.seed})
     else:
-        out.print(f"{rows:,} labelled plans in {location} (seed {seed})", highlight=False, soft_wrap=True)
+        out.print(f"{rows:,} labelled plans in {location} (seed {settings.seed})", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -68,14 +79,14 @@ def train(
         str | None, typer.Option(help="Learn from the runs of this engine in the history, not from generated plans.")
     ] = None,
     enumeration: Annotated[str | None, typer.Option(help="Only plans enumerated like this.")] = None,
-    members: Annotated[int, typer.Option(min=1, help="Networks of the ensemble.")] = 3,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the plans at most.")] = 40,
-    width: Annotated[int, typer.Option(min=2, help="Dimension of a node's state.")] = 48,
-    readout: Annotated[str, typer.Option(help="paths (along the dataflow) or sink (the paper's).")] = "paths",
-    seed: Annotated[int, typer.Option(min=0, help="Of weights, order and dropout.")] = 0,
+    members: Annotated[int | None, setting(CostModelSettings, "members")] = None,
+    epochs: Annotated[int | None, setting(CostTrainingSettings, "epochs")] = None,
+    width: Annotated[int | None, setting(CostNetworkSettings, "width")] = None,
+    readout: Annotated[Readout | None, setting(CostNetworkSettings, "readout")] = None,
+    seed: Annotated[int | None, setting(CostTrainingSettings, "seed", help="Of weights, order and dropout.")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a cost model, one Spark task per network: 80 % of the queries to learn from, 10 % to stop by, 10 % to test.
@@ -85,23 +96,21 @@ def train(
       streamtune costmodel train my-plans --out costmodel
       streamtune costmodel train my-history --engine timely --out timely-costmodel
     """
-    from streamtune.errors import StreamTuneError
-
-    if readout not in ("paths", "sink"):
-        raise StreamTuneError(f"unknown readout '{readout}': choose paths or sink")
+    settings = resolved(CostModelSettings, members=members)
+    network = changed(settings.training.network, width=width, readout=readout)
+    settings = settings.replace(training=changed(settings.training, network=network, epochs=epochs, seed=seed))
+    if enumeration is not None and engine is not None:
+        raise StreamTuneError(f"--enumeration is of generated plans, but got --engine {engine}: leave one out")
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.labs.cost_runs import calibrated_optisample
-        from streamtune.models.costmodel.model import CostModelSettings
         from streamtune.training.costmodel import optisample_of_history, plans_of_history, train_on_spark
 
         if engine is None:
-            optisample = calibrated_optisample(seed)
+            optisample = calibrated_optisample(settings.training.seed)
         else:
             rows = plans_of_history(history, engine)
             optisample = optisample_of_history(history, engine)
             err.print(f"{rows:,} runs of {engine} have latency and throughput", style="dim", highlight=False)
-        training = {"network": {"width": width, "readout": readout}, "epochs": epochs, "seed": seed}
-        settings = CostModelSettings.model_validate({"training": training, "members": members})
         notes = train_on_spark(
             history,
             model,
@@ -118,11 +127,11 @@ def fine_tune(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     plans: Annotated[str, typer.Option("--plans", help="Where 'streamtune costmodel generate' put the plans.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
-    shots: Annotated[int, typer.Option(min=2, help="How many of the plans to use at most.")] = 500,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over them.")] = 30,
+    shots: Annotated[int | None, setting(FineTuneSettings, "shots")] = None,
+    epochs: Annotated[int | None, setting(FineTuneSettings, "epochs")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Few-shot learning: go on training a model on a few runs of what is new to it.
@@ -135,13 +144,14 @@ def fine_tune(
     from streamtune.models.costmodel.datasets import plans_of
     from streamtune.models.costmodel.model import CostModel
 
+    settings = resolved(FineTuneSettings, shots=shots, epochs=epochs)
     with open_history(plans, spark_master, spark_conf, table_format) as history:
         from streamtune.training.costmodel import stored_plans
 
-        table = stored_plans(history, shots)
+        table = stored_plans(history, settings.shots)
     tuned = CostModel.load(model).fine_tune(
         plans_of(table),
-        epochs=epochs,
+        settings,
         progress=lambda message: err.print(message, style="dim", highlight=False),
     )
     tuned.save(target)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import out, print_json
+from streamtune.similarity.settings import DistanceSettings
 
 if TYPE_CHECKING:
     from streamtune.similarity import EditDistance, EditOperation
@@ -16,9 +18,7 @@ if TYPE_CHECKING:
 def distance(
     a: Annotated[Path, typer.Argument(help="Job spec, YAML or JSON.", show_default=False)],
     b: Annotated[Path, typer.Argument(help="Job spec to compare with.", show_default=False)],
-    budget: Annotated[
-        int, typer.Option(min=1, help="States the search may take; a million take a few seconds.")
-    ] = 2_000_000,
+    budget: Annotated[int | None, setting(DistanceSettings, "budget")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Print the graph edit distance of two jobs and the operations that lead from A to B.
@@ -35,7 +35,7 @@ def distance(
     from streamtune.similarity import best_mapping, script_of_mapping
 
     first, second = load_spec(a).job.dataflow, load_spec(b).job.dataflow
-    found, mapping = best_mapping(first, second, budget)
+    found, mapping = best_mapping(first, second, resolved(DistanceSettings, budget=budget).budget)
     script = script_of_mapping(first, second, mapping)
     if as_json:
         print_json(_record(found, script))

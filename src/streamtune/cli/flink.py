@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from streamtune.cli.options import current_config, default_of, help_of, resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
+from streamtune.engines.flink.settings import FlinkSettings
+from streamtune.errors import StreamTuneError
+from streamtune.labs.flink.settings import ClusterSettings, Scheduler, WorkloadSettings
 
 if TYPE_CHECKING:
     from streamtune.labs.flink import LocalCluster
 
-app = typer.Typer(name="flink", help="A local Flink cluster, and jobs on it.", no_args_is_help=True)
+app = typer.Typer(
+    name="flink", help="A local Flink cluster, and jobs on it.", no_args_is_help=True, rich_markup_mode=None
+)
 
-PortOption = Annotated[int, typer.Option(help="Port of the cluster's REST interface.", min=1, max=65535)]
-UrlOption = Annotated[str, typer.Option(help="Address of Flink's REST interface.")]
-DEFAULT_URL = "http://127.0.0.1:8081"
+PortOption = Annotated[int | None, setting(ClusterSettings, "port", help="Port of the local cluster.")]
+UrlSetting = Annotated[str | None, setting(FlinkSettings, "url")]
+UrlOption = Annotated[str, typer.Option(help=help_of(FlinkSettings, "url"))]
+DEFAULT_URL: str = default_of(FlinkSettings, "url")
 
 
 def state_folder() -> Path:
@@ -28,20 +35,29 @@ def state_folder() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state") / "streamtune" / "flink"
 
 
-def _cluster(port: int) -> LocalCluster:
-    from streamtune.labs.flink import ClusterSettings, LocalCluster
+def _cluster(port: int | None) -> LocalCluster:
+    from streamtune.labs.flink import LocalCluster
 
-    return LocalCluster(state_folder() / str(port), ClusterSettings(port=port))
+    settings = resolved(ClusterSettings, port=port)
+    return LocalCluster(state_folder() / str(settings.port), settings)
+
+
+def _url(given: str | None) -> str:
+    """Where Flink is: as given, else by the config file, where the port of the local cluster alone will do."""
+    config = current_config()
+    if given is None and config.gives(ClusterSettings, "port") and not config.gives(FlinkSettings, "url"):
+        return f"http://127.0.0.1:{config.settings(ClusterSettings).port}"
+    return resolved(FlinkSettings, url=given).url
 
 
 @app.command()
 def up(
-    port: PortOption = 8081,
-    slots: Annotated[int, typer.Option(help="Task slots of each TaskManager.", min=1)] = 40,
-    task_managers: Annotated[int, typer.Option(help="How many TaskManagers.", min=1)] = 1,
-    heap: Annotated[int, typer.Option(help="Heap of each TaskManager for jobs, MB.", min=64)] = 512,
-    network: Annotated[int, typer.Option(help="Network buffers of each TaskManager, MB.", min=16)] = 128,
-    scheduler: Annotated[str, typer.Option(help="adaptive (rescales live) or default.")] = "adaptive",
+    port: PortOption = None,
+    slots: Annotated[int | None, setting(ClusterSettings, "slots")] = None,
+    task_managers: Annotated[int | None, setting(ClusterSettings, "task_managers")] = None,
+    heap_mb: Annotated[int | None, setting(ClusterSettings, "task_heap_mb", "--heap-mb", "--heap")] = None,
+    network_mb: Annotated[int | None, setting(ClusterSettings, "network_mb", "--network-mb", "--network")] = None,
+    scheduler: Annotated[Scheduler | None, setting(ClusterSettings, "scheduler")] = None,
     flink_home: Annotated[Path | None, typer.Option(help="A Flink other than the installed pip package.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,31 +66,27 @@ def up(
     \b
     Examples:
       streamtune flink up
-      streamtune flink up --port 8090 --slots 100 --heap 1024
+      streamtune flink up --port 8090 --slots 100 --heap-mb 1024
     """
-    from pydantic import ValidationError
+    from streamtune.labs.flink import FlinkDistribution, LocalCluster
 
-    from streamtune.errors import StreamTuneError
-    from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster
-
-    try:
-        settings = ClusterSettings.model_validate(
-            {
-                "port": port,
-                "slots": slots,
-                "task_managers": task_managers,
-                "task_heap_mb": heap,
-                "network_mb": network,
-                "scheduler": scheduler,
-            }
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise StreamTuneError(f"--{first['loc'][0]}: {first['msg']}, but got {first['input']!r}") from error
-    cluster = LocalCluster(state_folder() / str(port), settings, FlinkDistribution.find(flink_home))
+    settings = resolved(
+        ClusterSettings,
+        port=port,
+        slots=slots,
+        task_managers=task_managers,
+        task_heap_mb=heap_mb,
+        network_mb=network_mb,
+        scheduler=scheduler,
+    )
+    cluster = LocalCluster(state_folder() / str(settings.port), settings, FlinkDistribution.find(flink_home))
     err.print(f"starting Flink {cluster.distribution.version} …", highlight=False)
     cluster.up()
-    found = {"url": cluster.url, "version": cluster.distribution.version, "slots": slots * task_managers}
+    found = {
+        "url": cluster.url,
+        "version": cluster.distribution.version,
+        "slots": settings.slots * settings.task_managers,
+    }
     if as_json:
         print_json({**found, "folder": str(cluster.folder)})
         return
@@ -83,24 +95,25 @@ def up(
 
 
 @app.command()
-def down(port: PortOption = 8081, as_json: JsonOption = False) -> None:
+def down(port: PortOption = None, as_json: JsonOption = False) -> None:
     """Stop the local cluster and all its jobs.
 
     \b
     Example:
       streamtune flink down --port 8090
     """
-    stopped = _cluster(port).down()
+    cluster = _cluster(port)
+    stopped = cluster.down()
     if as_json:
         print_json({"stopped": stopped})
     else:
-        out.print(f"stopped {', '.join(stopped)}" if stopped else f"no cluster of ours runs on port {port}")
+        out.print(f"stopped {', '.join(stopped)}" if stopped else f"no cluster of ours runs at {cluster.url}")
 
 
 @app.command()
 def status(
-    port: PortOption = 8081,
-    url: Annotated[str | None, typer.Option(help="Any cluster.")] = None,
+    port: PortOption = None,
+    url: Annotated[str | None, typer.Option(help="Any cluster, by its address.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a cluster and its jobs. Exit code 1 if it does not answer.
@@ -113,7 +126,9 @@ def status(
     from streamtune.engines.flink import FlinkClient
     from streamtune.engines.flink.client import FlinkUnreachableError
 
-    address = url or f"http://127.0.0.1:{port}"
+    if port is not None and url is not None:
+        raise StreamTuneError(f"--port is a local cluster's, but got --url {url} too: leave one out")
+    address = _url(url) if port is None else f"http://127.0.0.1:{port}"
     try:
         with FlinkClient(address, retries=1) as client:
             overview, jobs = client.overview(), client.jobs()
@@ -148,15 +163,22 @@ def status(
 @app.command()
 def submit(
     job: JobArgument,
-    url: UrlOption = DEFAULT_URL,
+    url: UrlSetting = None,
     plan: Annotated[str | None, typer.Option(help="Parallelism: one number, operator=number,…, or a file.")] = None,
     rate: RateOption = None,
     max_rate: Annotated[
         float | None,
-        typer.Option(help="Scale the spec down so that no operator gets more records/s at ten times its rates."),
+        typer.Option(
+            "--max-rate-per-s",
+            "--max-rate",
+            min=0,
+            help="Scale the spec down so that no operator gets more records/s at ten times its rates.",
+        ),
     ] = None,
-    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.", min=0.1)] = 5.0,
-    key_groups: Annotated[int, typer.Option(help="Flink's maximum parallelism.", min=1, max=32768)] = 2048,
+    checkpoint_s: Annotated[
+        float | None, setting(WorkloadSettings, "checkpoint_s", "--checkpoint-s", "--checkpoint")
+    ] = None,
+    key_groups: Annotated[int | None, setting(WorkloadSettings, "key_groups")] = None,
     flink_home: Annotated[Path | None, typer.Option(help="A Flink other than the installed pip package.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -166,20 +188,22 @@ def submit(
 
     \b
     Examples:
-      streamtune flink submit nexmark-q2 --max-rate 2000
+      streamtune flink submit nexmark-q2 --max-rate-per-s 2000
       streamtune flink submit job.yaml --plan join=4,filter=2 --rate 2x
       streamtune flink submit query.sql
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates
     from streamtune.engines.flink import FlinkClient, FlinkEngine
-    from streamtune.errors import StreamTuneError
-    from streamtune.labs.flink import FlinkDistribution, Submitter, WorkloadSettings
+    from streamtune.labs.flink import FlinkDistribution, Submitter
     from streamtune.labs.flink.scaling import scale_spec
 
-    settings = WorkloadSettings(key_groups=key_groups, checkpoint_s=checkpoint)
+    settings, url = resolved(WorkloadSettings, key_groups=key_groups, checkpoint_s=checkpoint_s), _url(url)
     distribution = FlinkDistribution.find(flink_home)
     with FlinkClient(url) as client:
         if job.endswith(".sql"):
+            _refuse_for_sql(
+                plan=plan, rate=rate, max_rate_per_s=max_rate, checkpoint_s=checkpoint_s, key_groups=key_groups
+            )
             try:
                 script = Path(job).read_text(encoding="utf-8")
             except OSError as error:
@@ -196,7 +220,9 @@ def submit(
             submitter = Submitter(
                 client, spec, folder=state_folder() / "rates", distribution=distribution, settings=settings
             )
-            deployment = FlinkEngine(client, submitter=submitter).deploy(spec.job, parse_plan(plan, spec.job))
+            deployment = FlinkEngine(client, submitter=submitter, settings=resolved(FlinkSettings)).deploy(
+                spec.job, parse_plan(plan, spec.job)
+            )
             job_id, name = deployment.id, spec.job.name
     if as_json:
         print_json({"job_id": job_id, "name": name, "url": url})
@@ -204,11 +230,21 @@ def submit(
         out.print(f"job {job_id} ({name}) runs at {url}", highlight=False, soft_wrap=True)
 
 
+def _refuse_for_sql(**options: object) -> None:
+    """A SQL script says all of this itself."""
+    for name, value in options.items():
+        if value is not None:
+            raise StreamTuneError(
+                f"--{name.replace('_', '-')} has no effect on a SQL script, but got {value}: leave it out, "
+                "or set it in the script"
+            )
+
+
 @app.command()
 def rates(
     rate: Annotated[str, typer.Argument(help="10x of the nominal rates, one number for all, or source=rate,…")],
     job: Annotated[str | None, typer.Option(help="Id or name of the job; may be left out if only one runs.")] = None,
-    url: UrlOption = DEFAULT_URL,
+    url: UrlSetting = None,
 ) -> None:
     """Change what the sources of a submitted job offer, while it runs.
 
@@ -220,7 +256,7 @@ def rates(
     from streamtune.cli.arguments import parse_rates
     from streamtune.engines.flink import FlinkClient, FlinkEngine
 
-    with FlinkClient(url) as client:
+    with FlinkClient(_url(url)) as client:
         engine = FlinkEngine(client)
         deployment = engine.attach(job)
         wanted = parse_rates(rate, engine.published_job(deployment))
@@ -231,7 +267,7 @@ def rates(
 @app.command()
 def plan(
     job: Annotated[str | None, typer.Option(help="Id or name of the job; may be left out if only one runs.")] = None,
-    url: UrlOption = DEFAULT_URL,
+    url: UrlSetting = None,
     overrides: Annotated[Path | None, typer.Option(help="A YAML file with what Flink does not tell.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -247,7 +283,7 @@ def plan(
     from streamtune.dataflow.spec import JobSpec
     from streamtune.engines.flink import FlinkClient, FlinkEngine, Overrides, load_overrides
 
-    with FlinkClient(url) as client:
+    with FlinkClient(_url(url)) as client:
         engine = FlinkEngine(client, overrides=load_overrides(overrides) if overrides else Overrides())
         deployment = engine.attach(job)
     if as_json:

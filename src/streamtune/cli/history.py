@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from streamtune.cli.options import changed, current_config, resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.errors import StreamTuneError
+from streamtune.history.settings import FeaturiseSettings, FollowSettings, ValidationSettings
+from streamtune.labs.settings import GenerateSettings
+from streamtune.readings.settings import LabelSettings
+from streamtune.spark.settings import SparkSettings, TableSettings
 
 if TYPE_CHECKING:
     from streamtune.history.ingest import IngestReport
     from streamtune.history.show import Summary
     from streamtune.history.store import History
-    from streamtune.history.validate import ValidationSettings
 
 app = typer.Typer(
     name="history",
@@ -33,28 +37,34 @@ Master = Annotated[
     str | None, typer.Option("--spark-master", help="Spark master, for instance spark://host:7077; default: local[*].")
 ]
 Conf = Annotated[list[str] | None, typer.Option("--spark-conf", help="Spark property key=value; may be repeated.")]
-TableFormat = Annotated[str, typer.Option("--table-format", help="File format of tables: parquet, orc, delta…")]
+TableFormat = Annotated[
+    str | None,
+    setting(TableSettings, "format", "--table-format", help="File format of tables: parquet, orc, delta…"),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 @contextmanager
-def open_history(location: str, master: str | None, conf: list[str] | None, table_format: str) -> Iterator[History]:
+def open_history(
+    location: str, master: str | None, conf: list[str] | None, table_format: str | None
+) -> Iterator[History]:
     """The history with a Spark session; one that is started here is stopped at the end."""
     try:
         from pyspark.sql import SparkSession
 
         from streamtune.history.store import History
-        from streamtune.spark.session import SparkSettings, build_session, parse_conf
-        from streamtune.spark.tables import TableSettings
+        from streamtune.spark.session import build_session, parse_conf
     except ModuleNotFoundError as error:
         raise StreamTuneError(f"{error.name} is not installed: pip install 'streamtune[spark]'") from error
 
-    settings = SparkSettings(master=master, conf=parse_conf(conf or []))
+    settings = resolved(SparkSettings, master=master)
+    settings = settings.replace(conf={**settings.conf, **parse_conf(conf or [])})
+    tables = resolved(TableSettings, format=table_format)
     err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")
     running = SparkSession.getActiveSession()
     spark = build_session(settings)
     try:
-        yield History(spark, location, TableSettings(format=table_format))
+        yield History(spark, location, tables)
     finally:
         if running is None:
             spark.stop()
@@ -74,15 +84,15 @@ def _step(what: str) -> Iterator[dict[str, float]]:
 @app.command()
 def generate(
     location: Location,
-    runs: Annotated[int, typer.Option(min=1, help="How many runs.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Draws jobs, rates and plans.")] = 0,
-    near_share: Annotated[float, typer.Option(min=0, max=1, help="Share of plans near the optimum.")] = 0.5,
-    random_share: Annotated[float, typer.Option(min=0, max=1, help="Share of runs of random jobs.")] = 0.5,
-    random_jobs: Annotated[int, typer.Option(min=1, help="How many different random jobs.")] = 200,
-    max_parallelism: Annotated[int, typer.Option(min=1, help="Largest parallelism of a random plan.")] = 60,
+    runs: Annotated[int | None, setting(GenerateSettings, "runs")] = None,
+    seed: Annotated[int | None, setting(GenerateSettings, "seed", help="Draws jobs, rates and plans.")] = None,
+    near_share: Annotated[float | None, setting(GenerateSettings, "near_share")] = None,
+    random_share: Annotated[float | None, setting(GenerateSettings, "random_share")] = None,
+    random_jobs: Annotated[int | None, setting(GenerateSettings, "random_jobs")] = None,
+    max_parallelism: Annotated[int | None, setting(GenerateSettings, "max_parallelism")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Generate a history with the simulator: Nexmark, PQP and random jobs, random and near-optimal plans.
@@ -92,25 +102,26 @@ def generate(
       streamtune history generate my-history --runs 10000
       streamtune history generate my-history --runs 500 --seed 1 --near-share 0.8
     """
+    settings = resolved(
+        GenerateSettings,
+        runs=runs,
+        seed=seed,
+        near_share=near_share,
+        random_share=random_share,
+        random_jobs=random_jobs,
+        max_parallelism=max_parallelism,
+    )
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.labs.histories import GenerateSettings
         from streamtune.labs.histories import generate as run_generate
 
-        settings = GenerateSettings(
-            runs=runs,
-            seed=seed,
-            near_share=near_share,
-            random_share=random_share,
-            random_jobs=random_jobs,
-            max_parallelism=max_parallelism,
-        )
-        with _step(f"generating {runs:,} runs") as took:
+        with _step(f"generating {settings.runs:,} runs") as took:
             added = run_generate(history, settings)
+    asked = settings.runs
     speed = added / took["seconds"] if took["seconds"] else 0.0
     if as_json:
-        print_json({"asked": runs, "added": added, **took, "runs_per_s": round(speed, 1)})
+        print_json({"asked": asked, "added": added, **took, "runs_per_s": round(speed, 1)})
     else:
-        out.print(f"{added:,} runs added, {runs - added:,} were there already; {speed:,.0f} runs/s")
+        out.print(f"{added:,} runs added, {asked - added:,} were there already; {speed:,.0f} runs/s")
 
 
 @app.command()
@@ -120,13 +131,17 @@ def ingest(
     input_format: Annotated[str, typer.Option("--format", help="What the input is: runs or pdsp.")] = "runs",
     follow: Annotated[bool, typer.Option("--follow", help="Go on reading new files of one folder.")] = False,
     once: Annotated[bool, typer.Option("--once", help="With --follow: stop when all files are read.")] = False,
-    every_s: Annotated[float, typer.Option(help="With --follow: seconds between two looks.")] = 10.0,
-    max_files: Annotated[int, typer.Option(min=1, help="With --follow: most files in one batch.")] = 1000,
-    min_window_s: Annotated[float | None, typer.Option(min=0, help="Shortest measuring window.")] = None,
+    every_s: Annotated[
+        float | None, setting(FollowSettings, "every_s", help="With --follow: seconds between two looks.")
+    ] = None,
+    max_files: Annotated[
+        int | None, setting(FollowSettings, "max_files", help="With --follow: most files in one batch.")
+    ] = None,
+    min_window_s: Annotated[float | None, setting(ValidationSettings, "min_window_s")] = None,
     tolerate: Annotated[list[str] | None, typer.Option(help="A reason that does not reject; may be repeated.")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read runs from files; what is not fit goes to the table 'rejected' with its reasons.
@@ -139,12 +154,16 @@ def ingest(
     """
     if once and not follow:
         raise StreamTuneError("--once needs --follow: without it, ingest reads everything once anyway")
+    for name, value in (("--every-s", every_s), ("--max-files", max_files)):
+        if value is not None and not follow:
+            raise StreamTuneError(f"{name} needs --follow, but got {value:g} without it: leave it out")
+    following = resolved(FollowSettings, once=once or None, every_s=every_s, max_files=max_files)
     if follow and len(sources) != 1:
         raise StreamTuneError(f"--follow reads one folder, but got {len(sources)} sources")
     with open_history(location, spark_master, spark_conf, table_format) as history:
         validation = _validation(input_format, min_window_s, tolerate)
         if follow:
-            report = _follow(history, sources[0], input_format, validation, once, every_s, max_files)
+            report = _follow(history, sources[0], input_format, validation, following)
         else:
             from streamtune.history.ingest import ingest as run_ingest
 
@@ -155,12 +174,12 @@ def ingest(
 
 def _validation(input_format: str, min_window_s: float | None, tolerate: list[str] | None) -> ValidationSettings:
     from streamtune.history.ingest import default_validation
-    from streamtune.history.validate import ValidationSettings
 
-    default = default_validation(input_format)
-    return ValidationSettings(
-        min_window_s=default.min_window_s if min_window_s is None else min_window_s, tolerate=frozenset(tolerate or ())
-    )
+    asked = {"min_window_s": min_window_s, "tolerate": frozenset(tolerate) if tolerate else None}
+    if current_config().gives(ValidationSettings, "min_window_s"):
+        return resolved(ValidationSettings, **asked)
+    usual = default_validation(input_format).min_window_s  # a format may ask for longer windows
+    return changed(resolved(ValidationSettings, min_window_s=usual), **asked)
 
 
 def _follow(
@@ -168,12 +187,9 @@ def _follow(
     folder: str,
     input_format: str,
     validation: ValidationSettings,
-    once: bool,
-    every_s: float,
-    max_files: int,
+    settings: FollowSettings,
 ) -> IngestReport:
     from streamtune.history.ingest import IngestReport
-    from streamtune.history.stream import FollowSettings
     from streamtune.history.stream import follow as run_follow
 
     total = IngestReport(0, 0, 0, 0, new=False)
@@ -183,7 +199,6 @@ def _follow(
         total += report
         err.print(f"+{report.valid:,} valid, +{report.rejected:,} rejected ({report.files} files)", style="dim")
 
-    settings = FollowSettings(once=once, every_s=every_s, max_files=max_files)
     query = run_follow(history, folder, settings, format_name=input_format, validation=validation, on_batch=note)
     try:
         query.awaitTermination()
@@ -206,11 +221,11 @@ def _print_report(report: IngestReport, as_json: bool) -> None:
 @app.command()
 def label(
     location: Location,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="T: busy share above which one is to blame.")] = 0.60,
-    share: Annotated[float, typer.Option(min=0, max=1, help="Backpressured share above which one is held up.")] = 0.10,
+    threshold: Annotated[float | None, setting(LabelSettings, "busy_threshold", "--threshold")] = None,
+    share: Annotated[float | None, setting(LabelSettings, "backpressure_share", "--share")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Label the operators of all runs: 1 bottleneck, 0 none, −1 not known (Algorithm 1 of the StreamTune paper).
@@ -220,12 +235,11 @@ def label(
       streamtune history label my-history
       streamtune history label my-history --share 0.05
     """
+    settings = resolved(LabelSettings, busy_threshold=threshold, backpressure_share=share)
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.label import label as run_label
         from streamtune.history.show import summarise
-        from streamtune.readings import LabelSettings
 
-        settings = LabelSettings(busy_threshold=threshold, backpressure_share=share)
         with _step("labelling") as took:
             runs = run_label(history, settings)
         labels = summarise(history).by_label
@@ -239,10 +253,10 @@ def label(
 @app.command()
 def featurise(
     location: Location,
-    test_share: Annotated[float, typer.Option(min=0, max=0.99, help="Share of the jobs kept for testing.")] = 0.2,
+    test_share: Annotated[float | None, setting(FeaturiseSettings, "test_share")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fit the feature encoder on the training jobs and apply it to all runs.
@@ -252,12 +266,13 @@ def featurise(
       streamtune history featurise my-history
       streamtune history featurise my-history --test-share 0.3
     """
+    settings = resolved(FeaturiseSettings, test_share=test_share)
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.history.featurise import FeaturiseSettings, encoder_path
+        from streamtune.history.featurise import encoder_path
         from streamtune.history.featurise import featurise as run_featurise
 
         with _step("featurising") as took:
-            encoder = run_featurise(history, FeaturiseSettings(test_share=test_share))
+            encoder = run_featurise(history, settings)
         runs, path = history.features.rows(), encoder_path(history)
     if as_json:
         print_json({"runs": runs, "encoder": path, "columns": encoder.names, **took})
@@ -272,7 +287,7 @@ def show(
     jobs: Annotated[int, typer.Option(min=0, help="How many jobs to list.")] = 10,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Count what is in a history: by engine, by job, by reason of rejection, by number of operators.

@@ -9,7 +9,11 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, open_history
+from streamtune.cli.options import changed, resolved, setting
 from streamtune.cli.output import err, out, print_json
+from streamtune.errors import StreamTuneError
+from streamtune.models.encoder.settings import TrainingSettings
+from streamtune.training.settings import PretrainSettings
 
 if TYPE_CHECKING:
     from streamtune.models.bundle import Manifest
@@ -24,12 +28,12 @@ def pretrain(
         Path | None, typer.Option(help="Folder that 'streamtune cluster' wrote; without it, one global encoder.")
     ] = None,
     engine: Annotated[str | None, typer.Option(help="Engine whose runs to learn from, if there are several.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights, order and dropout.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the runs at most.")] = 20,
-    min_cluster_runs: Annotated[int, typer.Option(min=1, help="Smaller clusters get no encoder.")] = 200,
+    seed: Annotated[int | None, setting(TrainingSettings, "seed", help="Of weights, order and dropout.")] = None,
+    epochs: Annotated[int | None, setting(TrainingSettings, "epochs")] = None,
+    min_cluster_runs: Annotated[int | None, setting(PretrainSettings, "min_cluster_runs")] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
-    table_format: TableFormat = "parquet",
+    table_format: TableFormat = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train encoders on a history that was labelled and featurised: one per cluster, and a global one.
@@ -39,15 +43,15 @@ def pretrain(
       streamtune pretrain my-history --out model
       streamtune cluster my-history --out clusters && streamtune pretrain my-history --clusters clusters --out model
     """
+    if min_cluster_runs is not None and clusters is None:
+        raise StreamTuneError(f"--min-cluster-runs needs --clusters, but got {min_cluster_runs} alone: leave it out")
+    settings = resolved(PretrainSettings, min_cluster_runs=min_cluster_runs)
+    settings = settings.replace(training=changed(settings.training, seed=seed, epochs=epochs))
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.cluster import assignment, centres
-        from streamtune.models.encoder import TrainingSettings
-        from streamtune.training.pretrain import Clustering, PretrainSettings
+        from streamtune.training.pretrain import Clustering
         from streamtune.training.pretrain import pretrain as run_pretrain
 
-        settings = PretrainSettings(
-            training=TrainingSettings(seed=seed, epochs=epochs), min_cluster_runs=min_cluster_runs
-        )
         clustering = Clustering(assignment(history, clusters), centres(clusters)) if clusters else None
         manifest = run_pretrain(
             history,

@@ -12,7 +12,9 @@ from streamtune.cli.hosts import HOSTS_HELP
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 
-ModelOption = Annotated[Path, typer.Option("--model", help="Folder that 'streamtune costmodel train' wrote.")]
+CostModelOption = Annotated[
+    Path, typer.Option("--cost-model", help="A cost model: a folder that 'streamtune costmodel train' wrote.")
+]
 HostsOption = Annotated[str | None, typer.Option("--hosts", help=HOSTS_HELP)]
 SelectivityOption = Annotated[
     str | None, typer.Option("--selectivity", help="Known selectivities, operator=number,…; others are estimated.")
@@ -21,7 +23,7 @@ SelectivityOption = Annotated[
 
 def predict(
     job: JobArgument,
-    model: ModelOption,
+    cost_model: CostModelOption,
     plan: Annotated[
         list[str] | None,
         typer.Option("--plan", help="Parallelism: one number, operator=number,…, or a file; may be repeated."),
@@ -37,8 +39,8 @@ def predict(
 
     \b
     Examples:
-      streamtune predict job.yaml --model costmodel --plan 8 --hosts 4xm510
-      streamtune predict nexmark-q5 --model costmodel --plan 4 --plan hot_items=12,sink=2 --rate 10x --json
+      streamtune predict job.yaml --cost-model costmodel --plan 8 --hosts 4xm510
+      streamtune predict nexmark-q5 --cost-model costmodel --plan 4 --plan hot_items=12,sink=2 --rate 10x --json
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
@@ -46,8 +48,8 @@ def predict(
     from streamtune.models.costmodel.model import CostModel
 
     spec = find_job(job)
-    cost_model = CostModel.load(model)
-    cluster = parse_hosts(hosts) if hosts else cost_model.encoder.usual_cluster
+    model = CostModel.load(cost_model)
+    cluster = parse_hosts(hosts) if hosts else model.encoder.usual_cluster
     plans = [parse_plan(text, spec.job) for text in plan or ()] or [spec.job.initial_plan]
     for one in plans:
         spec.job.check_plan(one)
@@ -55,7 +57,7 @@ def predict(
     rates, known = parse_rates(rate, spec.job), parse_selectivities(selectivity, spec.job)
     degrees = [[one[key] for key in spec.job.dataflow.index] for one in plans]
     columns = PlanColumns.of_plans(spec.job, degrees, cluster, rates=rates, selectivities=known)
-    found, outside = cost_model.predict(columns), cost_model.encoder.outside(columns)
+    found, outside = model.predict(columns), model.encoder.outside(columns)
     rows: list[dict[str, Any]] = [
         {
             "plan": dict(one),

@@ -6,13 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich.table import Table
 
+from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 from streamtune.cli.tune import ModelOption, StateOption
+from streamtune.engines.simulator.settings import SimulatorWindow
+from streamtune.errors import StreamTuneError
+from streamtune.tuners.streamtune.settings import StreamTuneSettings
 
 if TYPE_CHECKING:
     from streamtune.tuners import Recommendation
@@ -34,9 +37,11 @@ def recommend(
         ),
     ] = None,
     quantile: Annotated[
-        float, typer.Option(help="How sure to be that an operator keeps up.", min=0.51, max=0.999)
-    ] = 0.9,
-    seed: Annotated[int, typer.Option(help="Seed of the simulator.", min=0)] = 0,
+        float | None, setting(StreamTuneSettings, "quantile", help="How sure to be that an operator keeps up.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --observe: seed of the simulator; 0 by default.", min=0)
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the probability curves into this file (PNG or SVG).")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,25 +56,35 @@ def recommend(
       streamtune recommend job.yaml --model model --observe 4 --rate 10x --plot curves.png
       streamtune recommend job.yaml --state tuning.db --json
     """
-    from streamtune.cli.arguments import find_job, make_folder_of, parse_plan, parse_rates
+    from streamtune.cli.arguments import find_job, make_folder_of, parse_plan, parse_rates, simulator_settings
     from streamtune.dataflow import Observation
     from streamtune.engines.simulator import simulate_once
-    from streamtune.tuners import Memory, StreamTune, StreamTuneSettings, load_model
+    from streamtune.tuners import Memory, StreamTune, load_model
 
+    if seed is not None and observe is None:
+        raise StreamTuneError(f"--seed is the simulator's, which only --observe asks, but got {seed}: leave it out")
     spec = find_job(job)
     rates = parse_rates(rate, spec.job)
     if plot is not None:
         make_folder_of(plot)
     tuner = StreamTune(
         spec.job,
-        StreamTuneSettings(quantile=quantile),
+        resolved(StreamTuneSettings, quantile=quantile),
         model=None if model is None else load_model(model, spec.job),
         memory=None if state is None else Memory(state, spec.job),
     )
     seen = Observation(observed_at=datetime.now(UTC), window_s=1.0, source_rates=rates, operators={})
     if observe is not None:
         plan = parse_plan(observe, spec.job)
-        seen = simulate_once(spec.job, spec.physics or {}, plan, rates, seed=seed)
+        seen = simulate_once(
+            spec.job,
+            spec.physics or {},
+            plan,
+            rates,
+            window=resolved(SimulatorWindow),
+            settings=simulator_settings(None, None),
+            seed=seed or 0,
+        )
         tuner.learn(seen)
     if model is None and state is None and observe is None:
         err.print("nothing is known of this job: give --model, --state or --observe", style="yellow")
@@ -94,6 +109,8 @@ def recommend(
 
 def _curve(verdict: Verdict) -> str:
     """The probability over p on a logarithmic axis, as text."""
+    import numpy as np
+
     places = np.unique(np.geomspace(1, len(verdict.safe), _COLUMNS).round().astype(int))
     return "".join(_BLOCKS[min(len(_BLOCKS) - 1, int(verdict.safe[p - 1] * len(_BLOCKS)))] for p in places)
 

@@ -7,13 +7,17 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import out, print_json, share
+from streamtune.engines.simulator.settings import MeasurementError, SimulatorWindow
 
 JobArgument = Annotated[str, typer.Argument(help="A job spec (YAML or JSON), or the name of a built-in workload.")]
 RateOption = Annotated[
     str | None,
     typer.Option("--rate", help="Source rates: 10x of the nominal ones, one number for all, or source=rate,…"),
 ]
+BiasOption = Annotated[float | None, setting(MeasurementError, "bias_sigma", "--bias")]
+NoiseOption = Annotated[float | None, setting(MeasurementError, "noise_sigma", "--noise")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 
 
@@ -23,10 +27,10 @@ def simulate(
         str | None, typer.Option("--plan", help="Parallelism: one number for all, operator=number,…, or a file.")
     ] = None,
     rate: RateOption = None,
-    window: Annotated[float, typer.Option(help="Seconds to measure.")] = 60.0,
-    settle: Annotated[float, typer.Option(help="Seconds to wait before measuring.")] = 120.0,
-    bias: Annotated[float | None, typer.Option(help="Spread of the bias of measured busy time over types.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Spread of the noise of measured busy time.")] = None,
+    window_s: Annotated[float | None, setting(SimulatorWindow, "length_s", "--window-s", "--window")] = None,
+    settle_s: Annotated[float | None, setting(SimulatorWindow, "settle_s", "--settle-s", "--settle")] = None,
+    bias: BiasOption = None,
+    noise: NoiseOption = None,
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -37,16 +41,16 @@ def simulate(
       streamtune simulate nexmark-q5 --plan 8 --rate 10x
       streamtune simulate job.yaml --plan hot_items=12,sink=2 --rate bids=80000 --json
     """
-    from streamtune.cli.arguments import find_job, measurement_error, parse_plan, parse_rates
-    from streamtune.engines.base import MeasurementWindow
-    from streamtune.engines.simulator import Simulator, SimulatorSettings
+    from streamtune.cli.arguments import find_job, parse_plan, parse_rates, simulator_settings
+    from streamtune.engines.simulator import Simulator
 
     spec = find_job(job)
     rates = parse_rates(rate, spec.job)
-    engine = Simulator.of(spec, settings=SimulatorSettings(error=measurement_error(bias, noise)), seed=seed)
+    window = resolved(SimulatorWindow, settle_s=settle_s, length_s=window_s)
+    engine = Simulator.of(spec, settings=simulator_settings(bias, noise), seed=seed)
     deployment = engine.deploy(spec.job, parse_plan(plan, spec.job))
     engine.set_source_rates(deployment, rates)
-    seen = engine.observe(deployment, MeasurementWindow(settle, window))
+    seen = engine.observe(deployment, window)
     if as_json:
         print_json(
             {

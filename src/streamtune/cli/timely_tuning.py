@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamtune.cli.arguments import find_job, parse_rate_changes
+from streamtune.cli.options import changed, resolved
+from streamtune.engines.timely.settings import TimelySettings
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
@@ -56,9 +58,7 @@ def tune_timely(
     backlog_growth_share: float | None = None,
 ) -> TuningStory:
     """Tune a job over a sequence of rates. Without a window, four seconds of settling and ten of measuring."""
-    from streamtune.engines.timely import TimelySettings
     from streamtune.labs.timely import tune_on_timely
-    from streamtune.readings import LabelSettings
 
     spec = find_timely_job(job)
     wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
@@ -68,9 +68,14 @@ def tune_timely(
         make_tuner,
         wanted,
         seed=seed,
-        settings=TimelySettings(labels=LabelSettings(backlog_growth_share=backlog_growth_share)),
+        settings=_settings(backlog_growth_share),
         guards=guards,
         window=window,
         audit=audit,
         watch=watch,
     )
+
+
+def _settings(backlog_growth_share: float | None) -> TimelySettings:
+    settings = resolved(TimelySettings)
+    return settings.replace(labels=changed(settings.labels, backlog_growth_share=backlog_growth_share))

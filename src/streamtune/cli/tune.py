@@ -11,23 +11,26 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.effect import refuse_without_effect
+from streamtune.cli.options import current_config, resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JsonOption
+from streamtune.control.guards import Guards
+from streamtune.control.settings import SupervisorSettings
+from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow
+from streamtune.engines.simulator.settings import SimulatorWindow
+from streamtune.engines.timely.settings import TimelyWindow
 
 if TYPE_CHECKING:
     from streamtune.cli.flink_tuning import FlinkTuning
     from streamtune.control.audit import AuditTrail
-    from streamtune.control.controller import Guards, Moment, Watcher
+    from streamtune.control.controller import Moment, Watcher
     from streamtune.control.story import TuningStory
-    from streamtune.control.supervisor import SupervisorSettings
     from streamtune.dataflow import Job
     from streamtune.dataflow.spec import JobSpec
     from streamtune.engines.base import MeasurementWindow
     from streamtune.tuners import Tuner
 
 FLINK_URL = "http://127.0.0.1:8081"
-# Flink's metrics are real some ten seconds after a start, and half a minute evens out windows that fire.
-FLINK_TIMING_S = (20.0, 30.0)
 TUNER_HELP = (
     "Which method decides: streamtune, streamtune-paper, ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion, "
     "greedy or zerotune."
@@ -89,12 +92,12 @@ def tune(
         float | None, typer.Option(help="Seconds to wait after a change before measuring; each engine has a default.")
     ] = None,
     window: Annotated[float | None, typer.Option(help="Seconds to measure; each engine has a default.")] = None,
-    max_reconfigurations: Annotated[int | None, typer.Option(help="Bound per change of rates (10).")] = None,
-    min_parallelism: Annotated[int | None, typer.Option(help="No operator goes below (1).")] = None,
-    max_parallelism: Annotated[int | None, typer.Option(help="No operator goes above (the job's own limit).")] = None,
+    max_reconfigurations: Annotated[int | None, setting(Guards, "max_reconfigurations")] = None,
+    min_parallelism: Annotated[int | None, setting(Guards, "min_parallelism")] = None,
+    max_parallelism: Annotated[int | None, setting(Guards, "max_parallelism")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="An operator never to touch; may be repeated.")] = None,
-    tune_sources: Annotated[bool | None, typer.Option(help="Let sources be changed too.")] = None,
-    dry_run: Annotated[bool | None, typer.Option("--dry-run", help="Recommend, but deploy nothing.")] = None,
+    tune_sources: Annotated[bool | None, setting(Guards, "tune_sources")] = None,
+    dry_run: Annotated[bool | None, setting(Guards, "dry_run", "--dry-run")] = None,
     url: Annotated[str, typer.Option(help="flink: address of the JobManager's REST endpoint.")] = FLINK_URL,
     job_id: Annotated[
         str | None, typer.Option("--job", help="flink: id of the running job; not needed if it is the only one.")
@@ -108,13 +111,16 @@ def tune(
         list[str] | None, typer.Option(help="flink: an argument of that main class; may be repeated.")
     ] = None,
     watch_s: Annotated[
-        float | None, typer.Option("--watch", help="flink: go on for so many seconds, tune whenever rates change.")
+        float | None,
+        setting(SupervisorSettings, "watch_s", "--watch", help="flink: go on for so many seconds, tune when due."),
     ] = None,
     rate_change: Annotated[
-        float | None, typer.Option(help="flink: share by which a rate must move to be tuned for while watching (0.1).")
+        float | None,
+        setting(SupervisorSettings, "rate_change", help="flink: share by which a rate must move to be tuned for."),
     ] = None,
     max_per_hour: Annotated[
-        int | None, typer.Option(help="flink: how often a job may be reconfigured in an hour (12).")
+        int | None,
+        setting(SupervisorSettings, "max_per_hour", help="flink: how often a job may be changed in an hour."),
     ] = None,
     backlog_growth: BacklogOption = None,
     audit: Annotated[Path | None, typer.Option(help="Append every decision to this file, as JSON lines.")] = None,
@@ -144,7 +150,8 @@ def tune(
         make_folder_of(report)
     session = TuneSession(
         make=_tuner_maker(tuner, model, cost_model, state),
-        guards=_guards(
+        guards=resolved(
+            Guards,
             max_reconfigurations=max_reconfigurations,
             min_parallelism=min_parallelism,
             max_parallelism=max_parallelism,
@@ -160,9 +167,17 @@ def tune(
         if engine == "flink":
             from streamtune.cli.flink_tuning import FlinkTuning
 
-            supervision = _supervision(watch_s=watch_s, rate_change=rate_change, max_per_hour=max_per_hour)
             where = FlinkTuning(
-                url, job_id, overrides, jar, entry_class, tuple(argument or ()), supervision=supervision
+                url,
+                job_id,
+                overrides,
+                jar,
+                entry_class,
+                tuple(argument or ()),
+                supervision=resolved(
+                    SupervisorSettings, watch_s=watch_s, rate_change=rate_change, max_per_hour=max_per_hour
+                ),
+                settings=resolved(FlinkSettings),
             )
             _tune_flink(where, session, trail, as_json)
             return
@@ -193,13 +208,9 @@ class TuneSession:
     length_s: float | None
     history: Path | None
 
-    def window(self, default: MeasurementWindow) -> MeasurementWindow:
-        from streamtune.engines.base import MeasurementWindow
-
-        return MeasurementWindow(
-            default.settle_s if self.settle_s is None else self.settle_s,
-            default.length_s if self.length_s is None else self.length_s,
-        )
+    def window(self, kind: type[MeasurementWindow]) -> MeasurementWindow:
+        """The window of an engine, as far as the command line does not say it."""
+        return resolved(kind, settle_s=self.settle_s, length_s=self.length_s)
 
     def watch(self, job: Job, engine: str, show: Watcher) -> Watcher:
         """What sees every moment: the screen, and the history where one is wanted."""
@@ -213,19 +224,8 @@ class TuneSession:
 def _tuner_maker(name: str, model: Path | None, cost_model: Path | None, state: Path | None) -> Callable[[Job], Tuner]:
     from streamtune.tuners import make_tuner
 
-    return lambda job: make_tuner(name, job, model=model, cost_model=cost_model, state=state)
-
-
-def _guards(**given: object) -> Guards:
-    from streamtune.control.controller import Guards
-
-    return Guards(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-
-
-def _supervision(**given: object) -> SupervisorSettings:
-    from streamtune.control.supervisor import SupervisorSettings
-
-    return SupervisorSettings.model_validate({name: value for name, value in given.items() if value is not None})
+    settings = current_config().tuner(name)
+    return lambda job: make_tuner(name, job, model=model, cost_model=cost_model, state=state, settings=settings)
 
 
 def _tune_simulator(
@@ -238,10 +238,8 @@ def _tune_simulator(
     trail: AuditTrail,
     start_from: Path | None,
 ) -> TuningStory:
-    from streamtune.cli.arguments import find_job, measurement_error, parse_rate_changes
+    from streamtune.cli.arguments import find_job, parse_rate_changes, simulator_settings
     from streamtune.cli.live import LiveTable
-    from streamtune.engines.base import MeasurementWindow
-    from streamtune.engines.simulator import SimulatorSettings
     from streamtune.labs.simulator import tune_on_simulator
 
     spec = find_job(job)
@@ -254,9 +252,9 @@ def _tune_simulator(
             session.make,
             wanted,
             seed=seed,
-            settings=SimulatorSettings(error=measurement_error(*error)),
+            settings=simulator_settings(*error),
             guards=session.guards,
-            window=session.window(MeasurementWindow()),
+            window=session.window(SimulatorWindow),
             audit=trail,
             watch=session.watch(spec.job, "simulator", live.show),
         )
@@ -288,7 +286,6 @@ def _tune_timely(
 ) -> TuningStory:
     from streamtune.cli.live import LiveTable
     from streamtune.cli.timely_tuning import find_timely_job, tune_timely
-    from streamtune.labs.timely import DEFAULT_WINDOW
 
     spec = find_timely_job(job)
     with LiveTable(spec.job, changes or 0, err) as live:
@@ -299,7 +296,7 @@ def _tune_timely(
             changes=changes,
             seed=seed,
             guards=session.guards,
-            window=session.window(DEFAULT_WINDOW),
+            window=session.window(TimelyWindow),
             audit=trail,
             watch=session.watch(spec.job, "timely", live.show),
             backlog_growth_share=backlog_growth or None,
@@ -308,7 +305,6 @@ def _tune_timely(
 
 def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_json: bool) -> None:
     from streamtune.cli.flink_tuning import tune_flink
-    from streamtune.engines.base import MeasurementWindow
 
     def show(moment: Moment) -> None:
         seen = moment.observation
@@ -319,7 +315,7 @@ def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_
             text = f"applied: {dict(moment.plan)}"
         err.print(text, highlight=False, soft_wrap=True, markup=False)
 
-    window = session.window(MeasurementWindow(*FLINK_TIMING_S))
+    window = session.window(FlinkWindow)
     outcomes = tune_flink(
         where,
         session.make,

@@ -57,7 +57,9 @@ def list_workloads(
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A name from 'workloads list', or random-<seed>.")],
-    multiple: Annotated[float, typer.Option(min=0, help="Source rates in multiples of W_u.")] = 10,
+    multiple: Annotated[
+        float | None, typer.Option(min=0, help="Source rates in multiples of W_u.", show_default="10, the peak")
+    ] = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -69,8 +71,9 @@ def show(
       streamtune workloads show random-17 --multiple 5 --json
     """
     from streamtune import workloads
+    from streamtune.workloads.workload import PEAK_MULTIPLE
 
-    workload = workloads.load(name, seed)
+    workload, multiple = workloads.load(name, seed), PEAK_MULTIPLE if multiple is None else multiple
     if as_json:
         print_json(
             {

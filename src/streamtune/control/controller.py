@@ -8,59 +8,14 @@ from typing import Any, Literal
 
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.control.audit import AuditTrail
-from streamtune.dataflow import Job, Observation, Plan
+from streamtune.control.guards import Guards as Guards
+from streamtune.dataflow import Observation, Plan
 from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.errors import TuningError
 from streamtune.tuners.base import Recommendation, Tuner
 
 StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed"]
 Watcher = Callable[["Moment"], None]
-
-
-@dataclass(frozen=True)
-class Guards:
-    """What a tuner may never do, whatever it recommends."""
-
-    max_reconfigurations: int = 10
-    min_parallelism: int = 1
-    max_parallelism: int | None = None
-    exclude: frozenset[str] = frozenset()
-    tune_sources: bool = False
-    dry_run: bool = False
-    not_ready_patience: int = 20
-
-    def __post_init__(self) -> None:
-        for name in ("max_reconfigurations", "min_parallelism", "not_ready_patience"):
-            if getattr(self, name) < 1:
-                raise TuningError(f"{name} must be at least 1, but got {getattr(self, name)}")
-        if self.max_parallelism is not None and self.max_parallelism < self.min_parallelism:
-            raise TuningError(
-                f"max_parallelism {self.max_parallelism} is below min_parallelism {self.min_parallelism}: raise it"
-            )
-
-    def check(self, job: Job) -> None:
-        unknown = sorted(self.exclude - set(job.dataflow.index))
-        if unknown:
-            raise TuningError(
-                f"cannot exclude '{unknown[0]}': the operators of '{job.name}' are {', '.join(job.dataflow.index)}"
-            )
-
-    def apply(self, job: Job, wanted: Plan, current: Plan) -> tuple[Plan, dict[str, str]]:
-        """The plan that is allowed, and for each operator that was held back, why."""
-        limit = min(self.max_parallelism or job.max_parallelism, job.max_parallelism)
-        allowed: dict[str, int] = {}
-        held: dict[str, str] = {}
-        for operator in job.dataflow.operators:
-            key, degree = operator.id, wanted[operator.id]
-            allowed[key] = degree
-            if key in self.exclude or (operator.is_source and not self.tune_sources):
-                allowed[key] = current[key]
-                if degree != current[key]:
-                    held[key] = f"{degree} was recommended, but the operator is excluded"
-            elif not self.min_parallelism <= degree <= limit:
-                allowed[key] = min(max(degree, self.min_parallelism), limit)
-                held[key] = f"{degree} was recommended, the limits are {self.min_parallelism} to {limit}"
-        return _within(wanted, allowed), held
 
 
 @dataclass(frozen=True)
@@ -267,18 +222,3 @@ def _summary(seen: Observation) -> dict[str, Any]:
             for key, m in seen.operators.items()
         },
     }
-
-
-def _within(wanted: Plan, allowed: Mapping[str, int]) -> Plan:
-    """The wanted plan with the allowed parallelism; sizes and places of instances that are not allowed are dropped."""
-    resources, placement = wanted.resources, wanted.placement
-    return Plan(
-        allowed,
-        resources=None
-        if resources is None
-        else {key: groups for key, groups in resources.items() if allowed[key] == wanted[key]},
-        placement=None
-        if placement is None
-        else {one: host for one, host in placement.items() if one.number < allowed[one.operator]},
-        configuration=wanted.configuration,
-    )

@@ -6,34 +6,18 @@ import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pydantic import Field
-
 from streamtune.clock import Clock, Steps, SystemClock
-from streamtune.control.controller import Controller, Guards, Moment, Outcome
+from streamtune.control.controller import Controller, Moment, Outcome
+from streamtune.control.guards import Guards
+from streamtune.control.settings import SupervisorSettings as SupervisorSettings
 from streamtune.dataflow import Observation
 from streamtune.engines.base import Deployment, RescaleFailedError
 from streamtune.errors import StreamTuneError
-from streamtune.settings import Settings
 
 _AN_HOUR = timedelta(hours=1)
-
-
-class SupervisorSettings(Settings):
-    """When a tuning process begins, and how often a job may be changed."""
-
-    watch_s: float = Field(
-        default=0.0,
-        ge=0,
-        description="watch a job for so long and tune it whenever there is backpressure or its rates have moved; 0 is "
-        "one tuning process",
-    )
-    max_per_hour: int = Field(default=12, ge=1, description="how often a job may be reconfigured in an hour")
-    rate_change: float = Field(
-        default=0.1, gt=0, lt=1, description="share by which a source rate must move before the job is tuned again"
-    )
 
 
 @dataclass
@@ -66,7 +50,8 @@ class Supervisor:
 
     def add(self, controller: Controller, deployment: Deployment) -> SupervisedJob:
         """Look after one more job; what its engine excludes is excluded."""
-        guards = replace(controller.guards, exclude=controller.guards.exclude | controller.engine.excluded(deployment))
+        excluded = controller.guards.exclude | controller.engine.excluded(deployment)
+        guards = controller.guards.replace(exclude=excluded)
         job = SupervisedJob(controller, deployment, guards)
         self.jobs.append(job)
         return job
@@ -149,8 +134,8 @@ class Supervisor:
         if slots is not None:
             limit = max(slots, *job.deployment.plan.values())
             highest = min(guards.max_parallelism or limit, limit)
-            guards = replace(guards, max_parallelism=max(highest, guards.min_parallelism))
-        return replace(guards, max_reconfigurations=max(1, min(guards.max_reconfigurations, left)))
+            guards = guards.replace(max_parallelism=max(highest, guards.min_parallelism))
+        return guards.replace(max_reconfigurations=max(1, min(guards.max_reconfigurations, left)))
 
     @contextmanager
     def _counting(self, job: SupervisedJob) -> Iterator[None]:

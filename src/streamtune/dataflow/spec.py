@@ -99,7 +99,7 @@ def load_spec(path: str | Path) -> JobSpec:
     except UnicodeDecodeError as error:
         raise SpecError(str(path), "is not UTF-8 text: a job spec is a YAML or JSON file") from error
     try:
-        data = json.loads(text) if path.suffix == ".json" else _UniqueKeyLoader(text).get_single_data()
+        data = json.loads(text) if path.suffix == ".json" else UniqueKeyLoader(text).get_single_data()
     except json.JSONDecodeError as error:
         raise SpecError(str(path), f"is not valid JSON: {error.msg} in line {error.lineno}") from error
     except yaml.YAMLError as error:
@@ -181,7 +181,7 @@ def _kind(value: object) -> str:
     return f"a {type(value).__name__}" if isinstance(value, dict | list) else repr(value)
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+class UniqueKeyLoader(yaml.SafeLoader):
     """PyYAML's safe loader, except that a key given twice is an error instead of a silent overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
 
 from streamtune.clock import Steps
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.plan import PlanPart
 from streamtune.errors import EngineError
+from streamtune.settings import Settings
 
 PARALLELISM_ALONE: frozenset[PlanPart] = frozenset({"parallelism"})
 # What an observation may hold beyond rates and times of operators.
@@ -55,18 +58,20 @@ class Deployment:
     plan: Plan
 
 
-@dataclass(frozen=True)
-class MeasurementWindow:
-    """Wait ``settle_s`` after the last change, then measure for ``length_s``."""
+class MeasurementWindow(Settings):
+    """Wait ``settle_s`` after the last change, then measure for ``length_s``.
 
-    settle_s: float = 120.0
-    length_s: float = 60.0
+    >>> MeasurementWindow(10, 0)
+    Traceback (most recent call last):
+    streamtune.settings.SettingsError: MeasurementWindow.length_s must be above 0, but got 0
+    """
 
-    def __post_init__(self) -> None:
-        if self.settle_s < 0 or self.length_s <= 0:
-            raise EngineError(
-                f"a window needs settle_s ≥ 0 and length_s > 0, but got {self.settle_s:g} and {self.length_s:g}"
-            )
+    settle_s: float = Field(default=120.0, ge=0, description="wait after the last change before measuring")
+    length_s: float = Field(default=60.0, gt=0, description="how long to measure")
+
+    if TYPE_CHECKING:  # both by position too, as windows are written everywhere
+
+        def __init__(self, settle_s: float = ..., length_s: float = ...) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from streamtune.control.controller import Guards, StopReason
+from streamtune.control.controller import StopReason
+from streamtune.control.guards import Guards
 from streamtune.dataflow import Job
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.simulator import SimulatorSettings, find_oracle
@@ -24,6 +25,7 @@ from streamtune.experiments.paper.findings import Shown
 from streamtune.frozen import Frozen
 from streamtune.labs.timely import DEFAULT_WINDOW, measure_latency, tune_on_timely
 from streamtune.readings import LabelSettings
+from streamtune.settings import Settings
 from streamtune.tuners import Tuner, make_tuner
 from streamtune.workloads import timely
 
@@ -36,7 +38,7 @@ LATENCY_TOLERANCE = 1.25
 FALLS_BEHIND_MS_PER_S = 20.0
 
 
-class Fig8Settings(Frozen):
+class Fig8Settings(Settings):
     """What is run. The defaults take about a quarter of an hour on an idle machine."""
 
     tuners: tuple[str, ...] = Field(default=(OURS, "ds2", "conttune"), description="methods to compare")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from streamtune.control.audit import AuditTrail
-from streamtune.control.controller import Controller, Guards, Outcome
+from streamtune.control.controller import Controller, Outcome
+from streamtune.control.guards import Guards
 from streamtune.control.story import Change, Recorder, TuningStory
 from streamtune.dataflow import Job
 from streamtune.dataflow.spec import JobSpec

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from streamtune.engines.simulator import SimulatorSettings
 from streamtune.engines.simulator.settings import MeasurementError
-from streamtune.labs.histories import GenerateSettings
+from streamtune.labs.settings import GenerateSettings
 from streamtune.models.bundle import ModelBundle
-from streamtune.models.costmodel.model import CostModel, CostModelSettings
-from streamtune.models.costmodel.training import CostTrainingSettings
+from streamtune.models.costmodel.model import CostModel
+from streamtune.models.costmodel.settings import CostModelSettings, CostTrainingSettings
 from streamtune.sealed import MANIFEST
-from streamtune.training.pretrain import PretrainSettings
+from streamtune.training.settings import PretrainSettings
 
 Tell = Callable[[str], None]
 
@@ -78,7 +78,8 @@ class Platform:
 def _make_cost_model(platform: Platform, location: Path, out: Path, tell: Tell) -> None:
     from streamtune.history.store import History
     from streamtune.labs.histories import generate
-    from streamtune.spark.session import SparkSettings, build_session
+    from streamtune.spark.session import build_session
+    from streamtune.spark.settings import SparkSettings
     from streamtune.training.costmodel import optisample_of_history, plans_of_history, train_on_spark
 
     spark = build_session(SparkSettings(app_name="streamtune-bench"))
@@ -98,7 +99,8 @@ def _make_model(platform: Platform, location: Path, out: Path, tell: Tell) -> No
     from streamtune.history.label import label
     from streamtune.history.store import History
     from streamtune.labs.histories import generate
-    from streamtune.spark.session import SparkSettings, build_session
+    from streamtune.spark.session import build_session
+    from streamtune.spark.settings import SparkSettings
     from streamtune.training.pretrain import Clustering, pretrain
 
     spark = build_session(SparkSettings(app_name="streamtune-bench"))

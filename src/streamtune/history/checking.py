@@ -14,7 +14,8 @@ from pyspark.sql.types import ArrayType, DateType, LongType, StringType, StructF
 from streamtune.history import reasons
 from streamtune.history.flatten import Bools, Ragged, codes_of
 from streamtune.history.schema import RUN
-from streamtune.history.validate import ValidationSettings, check, reason_lists
+from streamtune.history.settings import ValidationSettings
+from streamtune.history.validate import check, reason_lists
 from streamtune.spark.schemas import nullable
 
 # `reasons` is null for a blank line, which is no record but counts as a line.

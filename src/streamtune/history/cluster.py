@@ -31,14 +31,8 @@ from streamtune.history.store import History
 from streamtune.sealed import check_target, whole_folder
 from streamtune.similarity import pack
 from streamtune.similarity.distance_table import DistanceTable
-from streamtune.similarity.kmeans import (
-    Clusters,
-    KMeansSettings,
-    WeightedShapes,
-    check_k,
-    kmeans,
-    kmeans_with_elbow,
-)
+from streamtune.similarity.kmeans import Clusters, WeightedShapes, check_k, kmeans, kmeans_with_elbow
+from streamtune.similarity.settings import KMeansSettings
 
 CLUSTER = "cluster"
 SUMMARY = "clusters.json"

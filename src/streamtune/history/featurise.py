@@ -9,17 +9,16 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from streamtune.dataflow.features import CATEGORIES, STATIC_NUMBERS
-from streamtune.frozen import Frozen
 from streamtune.history.errors import HistoryError
 from streamtune.history.flatten import floats, list_column
 from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
 from streamtune.history.schema import DAY, FEATURES
-from streamtune.history.split import DEFAULT_TEST_SHARE, TRAIN, split_column
+from streamtune.history.settings import FeaturiseSettings
+from streamtune.history.split import TRAIN, split_column
 from streamtune.history.store import History
 from streamtune.models.features import NUMBERS, CategoryColumn, FeatureEncoder, OperatorColumns
 from streamtune.readings.selectivity import observed_selectivity
@@ -29,12 +28,6 @@ _FIELDS = (*CATEGORIES, *STATIC_NUMBERS, "records_in_per_s", "records_out_per_s"
 _SUMMARY = "feature string, value string, low double, high double, total double, count double"
 _SELECTIVITY = "selectivity"
 _COLUMNS = graph_columns("run_id", "job", DAY, operators=(*_FIELDS, "parallelism"))
-
-
-class FeaturiseSettings(Frozen):
-    """How features are made."""
-
-    test_share: float = Field(default=DEFAULT_TEST_SHARE, ge=0, lt=1, description="share of the jobs kept for testing")
 
 
 def encoder_path(history: History) -> str:

@@ -25,9 +25,9 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.pdsp import MINIMUM_WINDOW_S, read_pdsp
 from streamtune.history.readers import Reader, read_raw, read_runs
 from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN
+from streamtune.history.settings import ValidationSettings
 from streamtune.history.sources import Refused, compare, distinct_files, sort_out
 from streamtune.history.store import History
-from streamtune.history.validate import ValidationSettings
 from streamtune.spark.files import Files, FileStatus, literal
 from streamtune.spark.schemas import nullable
 from streamtune.spark.tables import Table

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
+from streamtune.history.settings import DEFAULT_TEST_SHARE
 from streamtune.models.splits import bucket
 
 TRAIN, TEST = "train", "test"
-DEFAULT_TEST_SHARE = 0.2
 _BUCKETS = 10_000
 
 

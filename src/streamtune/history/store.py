@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from streamtune.spark.tables import Table, TableSettings
+from streamtune.spark.settings import TableSettings
+from streamtune.spark.tables import Table
 
 
 class History:

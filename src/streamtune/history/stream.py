@@ -10,26 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamtune.frozen import Frozen
 from streamtune.history.ingest import IngestReport, ingest_files
+from streamtune.history.settings import FollowSettings, ValidationSettings
 from streamtune.history.store import History
-from streamtune.history.validate import ValidationSettings
 from streamtune.spark.files import FileStatus
 
 _FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
-
-
-class FollowSettings(Frozen):
-    """How a folder is followed."""
-
-    once: bool = Field(default=False, description="stop when all files that are there have been read")
-    every_s: float = Field(default=10.0, gt=0, description="seconds between two looks into the folder")
-    max_files: int = Field(default=1000, ge=1, description="most files in one micro-batch")
-    checkpoint: str | None = Field(default=None, description="where progress is kept; in the history by default")
 
 
 def follow(

@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, field_validator
 
 from streamtune.dataflow.observation import METRICS, SIGNED_METRICS
 from streamtune.dataflow.operator import SOURCE
 from streamtune.dataflow.run import READABLE_VERSIONS
-from streamtune.frozen import Frozen
 from streamtune.history import reasons
-from streamtune.history.errors import HistoryError
 from streamtune.history.flatten import (
     Bools,
     IdIndex,
@@ -27,31 +24,10 @@ from streamtune.history.flatten import (
     map_as_list,
     nulls,
 )
+from streamtune.history.settings import ValidationSettings
 
 _REQUIRED = ("run_id", "job", "engine", "observed_at", "window_s", "source_rates", "operators", "edges")
 _PARTITIONINGS = pa.array(["forward", "rebalance", "hash", "broadcast"])
-
-
-class ValidationSettings(Frozen):
-    """How strict validation is."""
-
-    min_window_s: float = Field(default=10.0, ge=0, description="shortest measuring window that is trusted")
-    time_tolerance_ms: float = Field(
-        default=50.0, ge=0, description="by how much busy + idle + backpressured may miss 1,000 ms per s"
-    )
-    flow_tolerance: float = Field(
-        default=0.20, ge=0, description="by how much an operator's input may exceed what its predecessors send"
-    )
-    max_line_mb: float = Field(default=16.0, gt=0, description="longest line that is read, in MiB")
-    tolerate: frozenset[str] = Field(default=frozenset(), description="reasons that do not reject")
-
-    @field_validator("tolerate")
-    @classmethod
-    def _only_what_can_be(cls, tolerate: frozenset[str]) -> frozenset[str]:
-        for reason in tolerate - reasons.TOLERABLE:
-            known = ", ".join(sorted(reasons.TOLERABLE))
-            raise HistoryError(f"the reason '{reason}' cannot be tolerated: those that can be are {known}")
-        return tolerate
 
 
 def check(runs: pa.RecordBatch, settings: ValidationSettings) -> dict[str, Bools]:

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from streamtune.history.store import History
-from streamtune.labs.cost_runs import PlanDataSettings, calibrated_optisample, labelled_plan
+from streamtune.labs.cost_runs import calibrated_optisample, labelled_plan
+from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA
 from streamtune.models.costmodel.optisample import OptiSample
 from streamtune.training.costmodel import plans_table
@@ -25,7 +26,6 @@ def part_of_settings(settings: PlanDataSettings) -> str:
 
 def generate_plans(history: History, settings: PlanDataSettings, partitions: int | None = None) -> int:
     """Draw, run and store plans; a set that is there already is left alone. How many rows there are of it."""
-    settings.check()
     part = part_of_settings(settings)
     parallel = partitions or history.spark.sparkContext.defaultParallelism * 4
     task = partial(_label_batches, settings=settings, optisample=calibrated_optisample(settings.seed))

@@ -6,23 +6,19 @@ Every plan is drawn from (seed, its number): how many others there are, and who 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import simulate_once
-from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
+from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.columns import PlanColumns
 from streamtune.models.costmodel.optisample import OptiSample
 from streamtune.readings.selectivity import observed_selectivity
 from streamtune.workloads.zerotune import (
-    PARAMETERS,
     SEEN,
-    SEEN_STRUCTURES,
     UNSEEN,
     ParameterRanges,
     ZeroTuneQuery,
@@ -31,7 +27,6 @@ from streamtune.workloads.zerotune import (
     with_unseen,
 )
 
-Enumeration = Literal["optisample", "random"]
 _PLANS, _CALIBRATION = 1, 2
 # OptiSample alone gives one plan per query, and a model that has seen nothing else cannot tell what a plan with far too
 # few instances would do. Half of the plans are therefore stretched by a factor between these, and each operator by one
@@ -41,37 +36,15 @@ _STRETCH_ONE = 0.4
 _CALIBRATION_QUERIES = 300
 
 
-class PlanDataSettings(Frozen):
-    """Which plans are drawn."""
-
-    plans: int = Field(default=24_000, ge=1, description="how many plans, each of a query of its own")
-    seed: int = Field(default=0, ge=0, description="draws everything")
-    structures: tuple[str, ...] = Field(default=SEEN_STRUCTURES, description="structures, in turn")
-    enumeration: Enumeration = Field(default="optisample", description="how parallelism is chosen")
-    explore: bool = Field(default=True, description="stretch half of OptiSample's plans at random, to see bad ones too")
-    ranges: str = Field(
-        default="seen", description="seen, unseen, or the one parameter that is drawn from the testing range"
-    )
-    first: int = Field(default=0, ge=0, description="number of the first query: other numbers, other queries")
-    settle_s: float = Field(default=60.0, ge=0, description="simulated wait before measuring")
-    window_s: float = Field(default=60.0, gt=0, description="simulated measuring window (the paper: 60 s)")
-
-    @property
-    def parameter_ranges(self) -> ParameterRanges:
-        return {"seen": SEEN, "unseen": UNSEEN}.get(self.ranges) or with_unseen(self.ranges)
-
-    def check(self) -> None:
-        """Refuse ranges that do not exist before anything is started."""
-        if self.ranges not in ("seen", "unseen", *PARAMETERS):
-            raise StreamTuneError(
-                f"unknown ranges '{self.ranges}': choose seen, unseen or one of {', '.join(PARAMETERS)}"
-            )
+def parameter_ranges(name: str) -> ParameterRanges:
+    """What the parameters of a query are drawn from."""
+    return {"seen": SEEN, "unseen": UNSEEN}.get(name) or with_unseen(name)
 
 
 def query_of(number: int, settings: PlanDataSettings) -> ZeroTuneQuery:
     """The query of this number; structures take turns."""
     structure = settings.structures[number % len(settings.structures)]
-    return draw_query(structure, settings.first + number, settings.seed, settings.parameter_ranges)
+    return draw_query(structure, settings.first + number, settings.seed, parameter_ranges(settings.ranges))
 
 
 def plan_of(query: ZeroTuneQuery, number: int, settings: PlanDataSettings, optisample: OptiSample) -> Plan:

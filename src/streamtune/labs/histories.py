@@ -19,7 +19,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -28,11 +27,10 @@ from streamtune.dataflow import Observation, Plan, Run
 from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import SimulatorSettings, simulate_once
-from streamtune.engines.simulator.settings import MeasurementError
-from streamtune.frozen import Frozen
 from streamtune.history.ingest import stored_runs
 from streamtune.history.schema import RUN
 from streamtune.history.store import History
+from streamtune.labs.settings import GenerateSettings
 from streamtune.readings.demand import input_rates
 from streamtune.spark.schemas import nullable
 from streamtune.workloads import Workload, cycle, load, names
@@ -43,21 +41,6 @@ _FIRST_RUN = datetime(2026, 1, 1, tzinfo=UTC)
 _BETWEEN_RUNS = timedelta(seconds=10)
 # A multiple this close to one that tuning is tested on counts as that one.
 _KEEP_AWAY = 0.02
-
-
-class GenerateSettings(Frozen):
-    """What is generated."""
-
-    runs: int = Field(default=10_000, ge=1, description="how many runs")
-    seed: int = Field(default=0, ge=0, description="draws everything")
-    near_share: float = Field(default=0.5, ge=0, le=1, description="share of the runs with plans near the optimum")
-    random_share: float = Field(default=0.5, ge=0, le=1, description="share of the runs of random jobs")
-    random_jobs: int = Field(default=200, ge=1, description="how many different random jobs there are")
-    max_parallelism: int = Field(default=60, ge=1, description="largest parallelism of a random plan")
-    exclude: tuple[str, ...] = Field(default=(), description="workloads of the catalogue to leave out")
-    error: MeasurementError = Field(default_factory=MeasurementError, description="of measured busy time")
-    settle_s: float = Field(default=120.0, ge=0, description="simulated wait before measuring")
-    window_s: float = Field(default=60.0, gt=0, description="simulated measuring window")
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from streamtune.control.audit import AuditTrail
-from streamtune.control.controller import Controller, Guards, Moment
+from streamtune.control.controller import Controller, Moment
+from streamtune.control.guards import Guards
 from streamtune.control.story import Change, Recorder, TuningStory
 from streamtune.dataflow import Job
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.timely import EpochLatencies, TimelyEngine, TimelySettings
+from streamtune.engines.timely.settings import TimelyWindow
 from streamtune.tuners import Tuner
 
-# Time passes for real here: enough for a few windows of the workloads to fire, and for the history to accept the run.
-DEFAULT_WINDOW = MeasurementWindow(settle_s=4.0, length_s=10.1)
+DEFAULT_WINDOW = TimelyWindow()
 
 
 def tune_on_timely(

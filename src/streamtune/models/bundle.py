@@ -27,7 +27,8 @@ from streamtune.dataflow import Dataflow
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 from streamtune.models.capacity import CapacityPrior
-from streamtune.models.encoder.network import BottleneckNetwork, NetworkSettings
+from streamtune.models.encoder.network import BottleneckNetwork
+from streamtune.models.encoder.settings import NetworkSettings
 from streamtune.models.features import FeatureEncoder
 from streamtune.readings import LabelSettings
 from streamtune.sealed import MANIFEST, checksum, checksums_below, whole_folder

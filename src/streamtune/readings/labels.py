@@ -26,10 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
-from streamtune.dataflow import BACKPRESSURE_SHARE
-from streamtune.settings import Settings
+from streamtune.readings.settings import LabelSettings
 
 UNLABELLED, FINE, BOTTLENECK = -1, 0, 1
 
@@ -37,27 +35,6 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int8]
-
-
-class LabelSettings(Settings):
-    """The thresholds of the labelling rule."""
-
-    busy_threshold: float = Field(default=0.60, ge=0, le=1, description="T: a busy share above it is a bottleneck's")
-    backpressure_share: float = Field(
-        default=BACKPRESSURE_SHARE, ge=0, le=1, description="backpressured share above which an operator is held up"
-    )
-    input_ratio: float = Field(
-        default=0.85, gt=0, le=1, description="input over offered rate below which a Timely operator is a bottleneck"
-    )
-    source_tolerance: float = Field(
-        default=0.02, ge=0, lt=1, description="part of its nominal rate that a source may lack before it is blamed"
-    )
-    backlog_growth_share: float | None = Field(
-        default=None,
-        gt=0,
-        description="growth of an operator's queue over its offered rate above which it is a bottleneck on Timely "
-        "although its input ratio passes; none: off",
-    )
 
 
 @dataclass(frozen=True, slots=True)

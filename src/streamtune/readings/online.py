@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from streamtune.dataflow import Dataflow, Observation
-from streamtune.readings.labels import LabelSettings, OperatorBatch, label_batch
+from streamtune.readings.labels import OperatorBatch, label_batch
+from streamtune.readings.settings import LabelSettings
 
 
 def label_observation(

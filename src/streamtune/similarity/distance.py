@@ -18,8 +18,8 @@ from streamtune.dataflow import Dataflow
 from streamtune.errors import StreamTuneError
 from streamtune.similarity.layout import SEARCHABLE_OPERATORS, UNKNOWN, Graphs, Search, new_search
 from streamtune.similarity.packed import PackedDataflows, pack
+from streamtune.similarity.settings import DEFAULT_BUDGET as DEFAULT_BUDGET
 
-DEFAULT_BUDGET = 2_000_000
 """States the search may take for one pair: a few seconds."""
 
 BEYOND_LIMIT = -1

@@ -15,33 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
 from streamtune.similarity.distance_table import DistanceTable
+from streamtune.similarity.settings import Init, KMeansSettings
 
 Indices = NDArray[np.int64]
-Init = Literal["random", "k-means++"]
 
 
 class ClusteringError(StreamTuneError):
     """A clustering that cannot be."""
-
-
-class KMeansSettings(Frozen):
-    """How clusters are sought."""
-
-    tau: int = Field(default=5, ge=0, description="distance up to which two DAGs are similar (Definition 1)")
-    init: Init = Field(default="k-means++", description="initial centres: spread out, or random as in the paper")
-    seed: int = Field(default=0, ge=0, description="draws the initial centres")
-    restarts: int = Field(default=10, ge=1, description="how often to start anew; the lowest inertia wins")
-    max_iterations: int = Field(default=50, ge=1, description="assignments per start at most")
-    max_k: int = Field(default=12, ge=1, description="largest number of clusters the elbow method looks at")
 
 
 @dataclass(frozen=True)

@@ -7,51 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import Field
 from pyspark.sql import SparkSession
 
-from streamtune.frozen import Frozen
 from streamtune.spark.errors import StorageError
+from streamtune.spark.settings import SparkSettings
 
 MINIMUM_JAVA = 17
-LOCAL_MASTER = "local[*]"
-
-# What the pipeline relies on, whoever provides the session.
-_ALWAYS = {
-    "spark.sql.session.timeZone": "UTC",
-    # Few, large Arrow batches: the NumPy kernels cost the same per batch, however small it is.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    "spark.sql.parquet.compression.codec": "zstd",
-}
-# What suits one machine and would be wrong on a cluster.
-_LOCAL = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.log.level": "ERROR",
-}
-
-
-class SparkSettings(Frozen):
-    """Where Spark runs. Without a master: what ``spark-submit`` gives, else all cores of this machine."""
-
-    master: str | None = Field(default=None, description="Spark master URL, for instance spark://host:7077")
-    conf: Mapping[str, str] = Field(default_factory=dict, description="Spark properties; they win over ours")
-    app_name: str = Field(default="streamtune", description="name of the Spark application")
-
-    @property
-    def effective(self) -> dict[str, str]:
-        """All properties the session is built with."""
-        master = self.conf.get("spark.master") or self.master or (None if _under_spark_submit() else LOCAL_MASTER)
-        local = master is not None and master.startswith("local")
-        ours = {**_ALWAYS, **(_LOCAL if local else {}), "spark.app.name": self.app_name, **self.conf}
-        return {**ours, "spark.master": master} if master else ours
 
 
 def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
@@ -84,10 +48,6 @@ def build_session(settings: SparkSettings | None = None) -> SparkSession:
     for key, value in properties.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def _under_spark_submit() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _require_java() -> None:

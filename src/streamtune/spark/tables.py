@@ -30,18 +30,11 @@ from streamtune.frozen import Frozen
 from streamtune.spark.errors import StorageError
 from streamtune.spark.files import Files, literal
 from streamtune.spark.schemas import nullable, widened
+from streamtune.spark.settings import TableSettings
 
 _PART = "part"
 # Formats of plain files, whose parts Spark reads together; of any other (Delta, Iceberg) a part is a table of its own.
 _FILE_FORMATS = frozenset({"parquet", "orc", "avro", "json"})
-
-
-class TableSettings(Frozen):
-    """How tables are kept. ``format`` is any file format that this Spark knows: parquet, orc, delta…"""
-
-    format: str = Field(default="parquet", description="Spark's name of the file format")
-    options: Mapping[str, str] = Field(default_factory=dict, description="options given to Spark's writer")
-    partition_by: tuple[str, ...] = Field(default=("day",), description="partition columns, where a table has them")
 
 
 class Manifest(Frozen):

@@ -21,7 +21,8 @@ from streamtune.history.store import History
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA, PLAN_SCHEMA, PlanColumns
 from streamtune.models.costmodel.optisample import SATURATED, TARGET_BUSY, OptiSample
 from streamtune.readings.selectivity import observed_selectivity
-from streamtune.spark.tables import Table, TableSettings
+from streamtune.spark.settings import TableSettings
+from streamtune.spark.tables import Table
 
 PLANS = "plans"
 # What a run's engine does not tell about its hosts: one large machine, the same for all.

@@ -9,43 +9,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from streamtune.dataflow import Dataflow
-from streamtune.frozen import Frozen
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import encoder_path
 from streamtune.history.label import labelling_of
 from streamtune.history.store import History
 from streamtune.models.bundle import GLOBAL, Centre, Manifest, Member, MemberFiles, ModelBundle, write_bundle
-from streamtune.models.encoder import TrainingSettings
 from streamtune.models.encoder.tables import COLUMNS
 from streamtune.models.features import FeatureEncoder
 from streamtune.spark.files import Files
-from streamtune.spark.tables import TableSettings
+from streamtune.spark.settings import TableSettings
 from streamtune.training.capacity import capacity_prior
+from streamtune.training.settings import PretrainSettings
 from streamtune.training.task import RESULT, train_task
 
 CLUSTER = "cluster"
 Progress = Callable[[str, str], None]
-
-
-class PretrainSettings(Frozen):
-    """How a model is made from a history."""
-
-    training: TrainingSettings = Field(default_factory=TrainingSettings)
-    min_runs_to_cluster: int = Field(
-        default=1000, ge=0, description="fewer runs than this: one global encoder and no clusters (Section VII)"
-    )
-    min_cluster_runs: int = Field(default=200, ge=1, description="a smaller cluster gets no encoder of its own")
-    warmup_runs: int = Field(default=400, ge=1, description="runs kept per encoder as warm-up data")
-    from_global: bool = Field(
-        default=True, description="clusters go on from the global encoder's weights; if not, each starts from scratch"
-    )
-    attempts: int = Field(default=2, ge=1, description="how often a cluster is tried before it is given up")
 
 
 @dataclass(frozen=True)

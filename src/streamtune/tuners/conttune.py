@@ -5,41 +5,16 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from streamtune.dataflow import Job, Observation, Plan
-from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, processing_ability
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.gaussian_process import GaussianProcess
+from streamtune.tuners.settings import ContTuneSettings
 
 _ROUNDING = 1e-9
 Phase = Literal["watching", "big", "small"]
-
-
-@dataclass(frozen=True)
-class ContTuneSettings:
-    """``alpha`` and ``remembered`` (K) are as published; the limits are not published, these are ours.
-
-    A job is under-provisioned when there is backpressure and an operator is busier than ``upper_limit`` (the threshold
-    T = 60 % of StreamTune's Algorithm 1); it is over-provisioned when there is no backpressure and an operator that
-    could give up an instance is less busy than ``lower_limit``.
-    """
-
-    alpha: int = 3
-    remembered: int = 5
-    upper_limit: float = 0.60
-    lower_limit: float = 0.80
-
-    def __post_init__(self) -> None:
-        if self.alpha < 0:
-            raise TuningError(f"alpha must be at least 0, but got {self.alpha!r}")
-        if self.remembered < 1:
-            raise TuningError(f"remembered must be at least 1, but got {self.remembered!r}")
-        for name in ("upper_limit", "lower_limit"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise TuningError(f"{name} must be a share from 0 to 1, but got {getattr(self, name)!r}")
 
 
 class ContTune(Tuner):

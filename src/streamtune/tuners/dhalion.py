@@ -8,36 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamtune.dataflow import Job, Observation, Plan
-from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
 from streamtune.tuners.base import Recommendation, Tuner
+from streamtune.tuners.settings import DhalionSettings
 
 Direction = Literal["up", "down"]
-Suspension = Literal["held_back", "backpressured_time"]
-
-
-@dataclass(frozen=True)
-class DhalionSettings:
-    """``scale_down_factor`` is what a scale-down leaves of an operator's instances.
-
-    Pending packets are near zero when the backlog of every source is below ``near_zero_lag_s`` seconds of its rate,
-    and those of an operator when it idles for more than a scale-down would take away. ``skew_ratio`` is the load of
-    the hottest subtask over the mean from which the diagnosis is skew. ``suspension`` says how the time under
-    backpressure is measured, see ``Dhalion``.
-    """
-
-    scale_down_factor: float = 0.8
-    near_zero_lag_s: float = 1.0
-    skew_ratio: float = 1.5
-    suspension: Suspension = "held_back"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.scale_down_factor < 1:
-            raise TuningError(f"scale_down_factor must be in (0, 1), but got {self.scale_down_factor!r}")
-        if self.near_zero_lag_s < 0:
-            raise TuningError(f"near_zero_lag_s must be at least 0, but got {self.near_zero_lag_s!r}")
-        if self.skew_ratio < 1:
-            raise TuningError(f"skew_ratio must be at least 1, but got {self.skew_ratio!r}")
 
 
 @dataclass(frozen=True)

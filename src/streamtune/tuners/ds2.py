@@ -4,40 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics, Plan
-from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, processing_ability
 from streamtune.readings.selectivity import selectivity
 from streamtune.tuners.base import Recommendation, Tuner
+from streamtune.tuners.settings import CalibratedDS2Settings, DS2Settings
 
 # A factor that exceeds a whole number by float noise alone must not cost an instance.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class DS2Settings:
-    """What can be set about DS2; the defaults are as published.
-
-    ``scaling_factor`` is its head room, ``ignored_drop`` the largest drop not worth a restart. ``calibration`` gives,
-    per operator type, the busy share that an operator reports when it is truly busy all the time (see
-    ``streamtune.training.capacity``); types that are not named count as exact.
-    """
-
-    scaling_factor: float = 0.0
-    ignored_drop: int = 1
-    calibration: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.scaling_factor < 10:
-            raise TuningError(f"scaling_factor must be in [0, 10), but got {self.scaling_factor!r}")
-        if self.ignored_drop < 0:
-            raise TuningError(f"ignored_drop must be at least 0, but got {self.ignored_drop!r}")
-        for kind, factor in self.calibration.items():
-            if not (math.isfinite(factor) and factor > 0):
-                raise TuningError(f"the calibration of '{kind}' must be finite and above 0, but got {factor!r}")
 
 
 class DS2(Tuner):
@@ -110,11 +85,16 @@ class DS2(Tuner):
 class CalibratedDS2(DS2):
     """The strong plain rival: DS2 with 10 % head room and useful time calibrated per operator type from history.
 
-    Without a calibration it is DS2 with head room alone.
+    Without a calibration it is DS2 with head room alone; one that the settings name wins over the given one.
     """
 
     name = "ds2-calibrated"
-    headroom = 0.10
 
-    def __init__(self, job: Job, calibration: Mapping[str, float] | None = None) -> None:
-        super().__init__(job, DS2Settings(scaling_factor=self.headroom, calibration=dict(calibration or {})))
+    def __init__(
+        self,
+        job: Job,
+        calibration: Mapping[str, float] | None = None,
+        settings: CalibratedDS2Settings | None = None,
+    ) -> None:
+        settings = settings or CalibratedDS2Settings()
+        super().__init__(job, settings.replace(calibration={**(calibration or {}), **settings.calibration}))

@@ -3,71 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics
-from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share
 from streamtune.tuners.base import Recommendation, Tuner
+from streamtune.tuners.settings import FlinkAutoscalerSettings
 
 
 def _option(key: str, default: float, description: str) -> float:
     """A setting with the autoscaler's own key (below ``job.autoscaler.``), its default and what it does."""
     chosen: float = field(default=default, metadata={"key": key, "description": description})
     return chosen
-
-
-@dataclass(frozen=True)
-class FlinkAutoscalerSettings:
-    """The published options and defaults. Durations are seconds.
-
-    ``scale_down_interval_s`` delays every scale-down by an hour as published. An experiment in which each rate is one
-    tuning process, observed once or twice, must set it to 0, or it measures nothing but that delay.
-    """
-
-    utilization_target: float = _option("utilization.target", 0.7, "busy share that is aimed at")
-    utilization_boundary: float = _option("utilization.target.boundary", 0.3, "distance from it that is tolerated")
-    catch_up_s: float = _option("catch-up.duration", 1800.0, "time in which a backlog is to be worked off")
-    restart_s: float = _option("restart.time", 300.0, "expected downtime of a rescale")
-    scale_down_max_factor: float = _option("scale-down.max-factor", 0.6, "largest share taken away in one step")
-    scale_up_max_factor: float = _option("scale-up.max-factor", 100_000.0, "largest share added in one step")
-    vertex_min_parallelism: int = field(
-        default=1, metadata={"key": "vertex.min-parallelism", "description": "never scaled below"}
-    )
-    vertex_max_parallelism: int = field(
-        default=200, metadata={"key": "vertex.max-parallelism", "description": "never scaled above"}
-    )
-    scale_down_interval_s: float = _option("scale-down.interval", 3600.0, "how long every scale-down waits")
-    lag_threshold_s: float = _option(
-        "observed-true-processing-rate.lag-threshold", 30.0, "seconds of input that make a source count as lagging"
-    )
-    switch_threshold: float = _option(
-        "observed-true-processing-rate.switch-threshold", 0.15, "excess of the busy-time rate over the observed one"
-    )
-    tune_sources: bool = field(
-        default=False,
-        metadata={"key": "vertex.exclude.ids", "description": "false: sources are excluded, as in all experiments"},
-    )
-
-    def __post_init__(self) -> None:
-        for option in fields(self):
-            value = getattr(self, option.name)
-            if not (math.isfinite(value) and value >= 0):
-                raise TuningError(f"{option.name} must be finite and at least 0, but got {value!r}")
-        low, high = self.utilization_target - self.utilization_boundary, self.utilization_target
-        if not 0 < low <= high <= 1:
-            raise TuningError(
-                "utilization_target must be in (0, 1] and above utilization_boundary, "
-                f"but got {self.utilization_target!r} and {self.utilization_boundary!r}"
-            )
-        if self.catch_up_s <= 0:
-            raise TuningError(f"catch_up_s must be above 0, but got {self.catch_up_s!r}")
-        if not 1 <= self.vertex_min_parallelism <= self.vertex_max_parallelism:
-            raise TuningError(
-                "vertex_min_parallelism must be from 1 to vertex_max_parallelism, "
-                f"but got {self.vertex_min_parallelism!r} and {self.vertex_max_parallelism!r}"
-            )
 
 
 @dataclass(frozen=True)

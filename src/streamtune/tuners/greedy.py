@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from streamtune.dataflow import Job, Observation
-from streamtune.errors import TuningError
 from streamtune.readings.metrics import LastKnownPlan, suspects
 from streamtune.tuners.base import Recommendation, Tuner
-
-
-@dataclass(frozen=True)
-class GreedySettings:
-    """``budget`` is the largest total parallelism, sources included; none means only the job's limit per operator."""
-
-    budget: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.budget is not None and self.budget < 1:
-            raise TuningError(f"budget must be at least 1, but got {self.budget!r}")
+from streamtune.tuners.settings import GreedySettings
 
 
 class Greedy(Tuner):

@@ -7,9 +7,11 @@ import math
 from streamtune.dataflow import Job, Observation
 from streamtune.dataflow.hosts import Cluster
 from streamtune.errors import TuningError
-from streamtune.models.costmodel.advice import AdviceSettings, advise
+from streamtune.models.costmodel.advice import advise
 from streamtune.models.costmodel.model import CostModel
+from streamtune.models.costmodel.settings import AdviceSettings
 from streamtune.tuners.base import Recommendation, Tuner
+from streamtune.tuners.settings import ZeroTuneSettings
 
 _FEWEST_CANDIDATES = 100
 
@@ -34,7 +36,7 @@ class ZeroTune(Tuner):
         super().__init__(job)
         self._model = model
         self._cluster = cluster or model.encoder.usual_cluster
-        self._settings = settings or AdviceSettings(resource_weight=0.0)
+        self._settings = settings or ZeroTuneSettings()
         if self._settings.candidates < _FEWEST_CANDIDATES:
             raise TuningError(
                 f"zerotune compares at least {_FEWEST_CANDIDATES} plans, but got {self._settings.candidates}"

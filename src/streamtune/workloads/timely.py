@@ -15,11 +15,11 @@ from dataclasses import replace
 from streamtune.dataflow import Dataflow, Job, Operator, Window
 from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
 from streamtune.dataflow.spec import JobSpec
-from streamtune.frozen import Frozen
 from streamtune.readings.demand import input_rates
 from streamtune.workloads import nexmark
 from streamtune.workloads.catalogue import UnknownWorkloadError
 from streamtune.workloads.random_jobs import random_job
+from streamtune.workloads.settings import TimelyScale
 from streamtune.workloads.workload import PEAK_MULTIPLE, Workload
 
 # Table II, Timely column, in millions of records/s. Q1 and Q2 run well with parallelism 1 there.
@@ -31,15 +31,6 @@ _PROPORTIONS = {
 _RANDOM_NAME = re.compile(r"random-(\d+)")
 _LARGEST_RANDOM_JOB = 9
 _SOURCE_HEADROOM = 2.0
-
-
-class TimelyScale(Frozen):
-    """What fits the machine."""
-
-    records_per_s: float = 4000.0  # over all operators, at 10·W_u
-    workers: int = 8  # what the heaviest operator needs at 10·W_u, about
-    window_factor: float = 0.2
-    max_parallelism: int = 16
 
 
 def names() -> list[str]:

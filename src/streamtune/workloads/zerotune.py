@@ -26,6 +26,7 @@ from streamtune.workloads import iot
 from streamtune.workloads.cloudlab import SEEN_KINDS, SEEN_WORKERS, UNSEEN_KINDS, UNSEEN_WORKERS, draw_cluster
 from streamtune.workloads.physics_model import draw_physics, generator
 from streamtune.workloads.pqp import QueryDesign, QueryRanges, pick
+from streamtune.workloads.settings import PARAMETERS, SEEN_STRUCTURES
 
 _STREAM = 5
 _DESIGN, _PHYSICS, _HOSTS = 0, 1, 2
@@ -44,7 +45,6 @@ _PQP_STRUCTURES = {
     "5-way-join": (5, 1),
     "6-way-join": (6, 1),
 }
-SEEN_STRUCTURES = ("linear", "2-way-join", "3-way-join")
 UNSEEN_STRUCTURES = tuple(name for name in _PQP_STRUCTURES if name not in SEEN_STRUCTURES)
 BENCHMARK_STRUCTURES = tuple(iot.QUERIES)
 STRUCTURES = (*_PQP_STRUCTURES, *BENCHMARK_STRUCTURES)
@@ -79,7 +79,6 @@ UNSEEN = ParameterRanges(
     workers=UNSEEN_WORKERS,
 )
 # What Experiment 3 moves out of the training range, one parameter at a time.
-PARAMETERS = ("tuple_width", "event_rate", "window_duration", "window_length", "workers", "hosts")
 
 
 def with_unseen(parameter: str) -> ParameterRanges:

@@ -14,7 +14,7 @@ from streamtune.dataflow import Observation, Plan
 from streamtune.dataflow.spec import JobSpec, parse_spec
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings
-from streamtune.engines.flink.rescaling import RescaleSettings
+from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.labs.flink import FlinkDistribution, LocalCluster, Submitter, WorkloadSettings
 
 WINDOW = MeasurementWindow(settle_s=5.0, length_s=6.0)

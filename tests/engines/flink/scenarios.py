@@ -14,7 +14,7 @@ import pytest
 from engines.flink.real_cluster import PATIENCE_S, WINDOW, Scenario, Site, chain, observe, plan_of, sink_sums, wait_for
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.control.audit import AuditTrail, read_audit
-from streamtune.control.controller import Guards
+from streamtune.control.guards import Guards
 from streamtune.dataflow import Plan, Run
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Deployment, MeasurementWindow, NotReady

@@ -13,7 +13,8 @@ from streamtune.cli import main
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.clock import SystemClock
 from streamtune.control.audit import AuditTrail, read_audit
-from streamtune.control.controller import Guards, Outcome
+from streamtune.control.controller import Outcome
+from streamtune.control.guards import Guards
 from streamtune.control.supervisor import SupervisorSettings
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.flink import FlinkSettings, RescaleSettings

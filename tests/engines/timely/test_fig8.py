@@ -10,7 +10,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.experiments.fig8 import OURS, Cell, Fig8Result, Fig8Settings, claims, least_total, run_fig8, table
 from streamtune.experiments.fig8_report import write_fig8
 from streamtune.workloads import nexmark, timely
-from streamtune.workloads.timely import TimelyScale
+from streamtune.workloads.settings import TimelyScale
 
 
 @pytest.mark.parametrize("name", [*timely.names(), "random-3", "random-17"])

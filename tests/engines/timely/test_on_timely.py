@@ -20,7 +20,8 @@ import pytest
 from engines.timely import reference
 from engines.timely.jobs import chain, two_chains, windows_and_joins
 from streamtune.control.audit import AuditTrail, read_audit
-from streamtune.control.controller import Controller, Guards, Moment
+from streamtune.control.controller import Controller, Moment
+from streamtune.control.guards import Guards
 from streamtune.dataflow import Observation, Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, JobCrashedError, MeasurementWindow

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from streamtune.labs.cost_runs import PlanDataSettings, calibrated_optisample, labelled_plan
+from streamtune.labs.cost_runs import calibrated_optisample, labelled_plan
+from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA
 from streamtune.models.costmodel.datasets import plans_of, split
-from streamtune.models.costmodel.model import CostModel, CostModelSettings
-from streamtune.models.costmodel.network import CostNetworkSettings
+from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.optisample import OptiSample
-from streamtune.models.costmodel.training import CostTrainingSettings
+from streamtune.models.costmodel.settings import CostModelSettings, CostNetworkSettings, CostTrainingSettings
 
 SMALL = CostModelSettings(
     members=2,

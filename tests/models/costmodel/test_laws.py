@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from streamtune.dataflow import Dataflow, Job, Plan
 from streamtune.dataflow.hosts import Cluster, Host
 from streamtune.errors import DataflowError
-from streamtune.models.costmodel.advice import AdviceSettings, advise, candidate_degrees, starting_plan
+from streamtune.models.costmodel.advice import advise, candidate_degrees, starting_plan
 from streamtune.models.costmodel.columns import PlanColumns
 from streamtune.models.costmodel.datasets import plans_of, split
 from streamtune.models.costmodel.graphs import PlanGraphs
 from streamtune.models.costmodel.model import CostModel
-from streamtune.models.costmodel.network import CostNetwork, CostNetworkSettings, Readout
+from streamtune.models.costmodel.network import CostNetwork
+from streamtune.models.costmodel.settings import AdviceSettings, CostNetworkSettings, FineTuneSettings, Readout
 from streamtune.workloads.cloudlab import machine
 from streamtune.workloads.zerotune import STRUCTURES, ZeroTuneQuery, draw_query, random_degrees
 
@@ -163,10 +164,10 @@ def test_starting_plans_fit_the_job_and_keep_sources(model: CostModel) -> None:
 
 def test_few_shots_teach_a_new_structure(model: CostModel, optisample: object) -> None:
     from models.costmodel.conftest import labelled
-    from streamtune.labs.cost_runs import PlanDataSettings
+    from streamtune.labs.settings import PlanDataSettings
 
     new = labelled(PlanDataSettings(plans=220, structures=("6-way-join",), first=500_000), optisample)  # type: ignore[arg-type]
     shots, held_out = plans_of(new.slice(0, 150)), plans_of(new.slice(150))
-    before, after = model.score(held_out), model.fine_tune(shots, epochs=8).score(held_out)
+    before, after = model.score(held_out), model.fine_tune(shots, FineTuneSettings(epochs=8)).score(held_out)
     assert after["latency"]["median"] < before["latency"]["median"]
     assert after["throughput"]["median"] <= before["throughput"]["median"] * 1.02

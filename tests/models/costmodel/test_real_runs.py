@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -128,7 +127,7 @@ def test_no_model_sees_the_part_it_predicts(
 
     monkeypatch.setattr(real_runs, "_network", lambda _arena, learning, _set: Watched(learning["query"].to_pylist()))
     monkeypatch.setattr(real_runs.FlatModel, "train", lambda _name, learning, *_rest: Watched(list(learning.queries)))
-    arena = ZeroTuneArena(replace(ZeroTuneScale.quick(), jobs=1), tmp_path)
+    arena = ZeroTuneArena(ZeroTuneScale.quick().replace(jobs=1), tmp_path)
     parts = [np.arange(0, 20), np.arange(20, 60)]
     found = real_runs._cross_validated(arena, table, parts, "all")
     queries = np.array(table["query"].to_pylist())

@@ -11,8 +11,8 @@ from streamtune.cli import main
 from streamtune.dataflow import Job
 from streamtune.engines.simulator import simulate_once
 from streamtune.errors import TuningError
-from streamtune.models.costmodel.advice import AdviceSettings
 from streamtune.models.costmodel.model import CostModel
+from streamtune.models.costmodel.settings import AdviceSettings
 from streamtune.testing import TUNER_LAWS
 from streamtune.testing.tuner_contract import TunerLaw
 from streamtune.tuners.zerotune import ZeroTune
@@ -59,7 +59,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *ar
 def test_predict_and_advise(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shared = ("--model", str(folder), "--hosts", "4xm510", "--json")
+    shared = ("--cost-model", str(folder), "--hosts", "4xm510", "--json")
     code, text, _ = run(monkeypatch, capsys, "predict", "pqp-linear-0", "--plan", "4", "--plan", "filter_1=9", *shared)
     told = json.loads(text)
     assert code == 0
@@ -89,7 +89,7 @@ def test_what_cannot_be_is_refused(
     arguments: tuple[str, ...],
     message: str,
 ) -> None:
-    code, _, told = run(monkeypatch, capsys, *arguments, "--model", str(folder), "--hosts", "4xm510")
+    code, _, told = run(monkeypatch, capsys, *arguments, "--cost-model", str(folder), "--hosts", "4xm510")
     assert code == 2
     assert message in told.replace("\n", " ")
 
@@ -124,6 +124,6 @@ def test_what_tune_cannot_do_with_a_cost_model(
 def test_bad_hosts_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hosts: str
 ) -> None:
-    code, _, told = run(monkeypatch, capsys, "predict", "pqp-linear-0", "--model", str(folder), "--hosts", hosts)
+    code, _, told = run(monkeypatch, capsys, "predict", "pqp-linear-0", "--cost-model", str(folder), "--hosts", hosts)
     assert code == 2
     assert "--hosts" in told

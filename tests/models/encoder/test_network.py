@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.encoder.planted import FEATURES, planted_runs
 from streamtune.models.encoder import BottleneckNetwork, GraphSet, NetworkSettings
-from streamtune.models.encoder.network import Fusion
+from streamtune.models.encoder.settings import Fusion
 
 
 def network(fusion: Fusion = "late", iterations: int = 3) -> BottleneckNetwork:

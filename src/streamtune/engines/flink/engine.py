@@ -9,8 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import Field
-
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.spec import parse_spec
@@ -21,24 +19,13 @@ from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
 from streamtune.engines.flink.polling import Poller, state_of
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
-from streamtune.engines.flink.rescaling import FlinkRescaleFailedError, Program, Rescaler, RescaleSettings
+from streamtune.engines.flink.rescaling import FlinkRescaleFailedError, Program, Rescaler
 from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
+from streamtune.engines.flink.settings import FlinkSettings as FlinkSettings
 from streamtune.errors import EngineError
-from streamtune.frozen import Frozen
 
 # By the subtasks' own clocks; the rest is what the JobManager's fetches are apart.
 _COVERED_SHARE = 0.8
-
-
-class FlinkSettings(Frozen):
-    """How patient the engine is."""
-
-    poll_s: float = Field(default=1.0, gt=0, description="seconds between two looks at a job that is changing")
-    start_timeout_s: float = Field(default=60.0, gt=0, description="how long a job may take until it runs")
-    fetch_patience_s: float = Field(
-        default=25.0, gt=0, description="how long to wait for the JobManager to fetch new metrics (10 s by default)"
-    )
-    rescale: RescaleSettings = Field(default_factory=RescaleSettings)
 
 
 @dataclass

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
-
-from pydantic import Field
 
 from streamtune.clock import Steps
 from streamtune.dataflow import Plan
@@ -21,22 +18,10 @@ from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, Fli
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import state_of
 from streamtune.engines.flink.responses import Bounds, JobDetails
+from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
-from streamtune.frozen import Frozen
 
 OVERRIDES_OPTION = "pipeline.jobvertex-parallelism-overrides"
-
-
-class RescaleSettings(Frozen):
-    """How a job is rescaled."""
-
-    mode: Literal["auto", "live", "restart"] = Field(
-        default="auto", description="auto is live where Flink can, else by savepoint and restart"
-    )
-    timeout_s: float = Field(default=120.0, gt=0, description="how long a rescale may take")
-    savepoint_timeout_s: float = Field(default=300.0, gt=0, description="how long a savepoint may take")
-    savepoint_folder: str | None = Field(default=None, description="where savepoints go; None: as Flink is configured")
-    poll_s: float = Field(default=0.5, gt=0, description="seconds between two looks")
 
 
 class FlinkRescaleFailedError(RescaleFailedError):

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from streamtune.dataflow import Job
 from streamtune.dataflow.chaining import chain_heads, chained, forwarded
 from streamtune.dataflow.hosts import Cluster
 from streamtune.engines.simulator.host_kernel import settle
-from streamtune.frozen import Frozen
+from streamtune.engines.simulator.settings import HostSettings
 from streamtune.placement.slots import spread_evenly
 
 if TYPE_CHECKING:
@@ -43,15 +42,6 @@ _BYTES_PER_RECORD = 16.0
 _DEFAULT_WIDTH = 3.0
 _BYTES_PER_GBIT = 125e6
 _ROUNDS = 60
-
-
-class HostSettings(Frozen):
-    """The costs of exchanges between instances; the defaults of times and sizes are Flink's."""
-
-    exchange_share: float = Field(default=0.25, ge=0, lt=1, description="part of a service time that chaining saves")
-    flush_s: float = Field(default=0.1, ge=0, description="longest that a record waits for its network buffer to fill")
-    buffer_bytes: float = Field(default=32768.0, gt=0, description="size of a network buffer")
-    hop_s: float = Field(default=0.0003, ge=0, description="time on the wire between two hosts")
 
 
 @dataclass(frozen=True)

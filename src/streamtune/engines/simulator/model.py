@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
-from streamtune.engines.simulator.hosts import Demand, HostSettings, OnHosts, put_on_hosts
+from streamtune.engines.simulator.hosts import Demand, OnHosts, put_on_hosts
 from streamtune.engines.simulator.kernel import EMITTED, TAKEN, run_steps
 from streamtune.engines.simulator.settings import SimulatorSettings
 from streamtune.errors import EngineError
@@ -110,7 +110,6 @@ class Simulation:
     seed: int
     now_s: float = 0.0
     cluster: Cluster | None = None
-    host_settings: HostSettings = field(default_factory=HostSettings)
     on_hosts: OnHosts | None = field(init=False, default=None)
     started_s: float = field(init=False, default=0.0)
     down_until_s: float = field(init=False, default=0.0)
@@ -178,7 +177,7 @@ class Simulation:
             arriving=arriving,
             emitted=arriving * self.selectivity,
         )
-        return put_on_hosts(self.job, self.topology, asked, cluster, self.host_settings)
+        return put_on_hosts(self.job, self.topology, asked, cluster, self.settings.hosts)
 
     def _room_on(self, on_hosts: OnHosts) -> Floats:
         """Buffers hold seconds of what gets through; behind a window, more than one firing of it."""

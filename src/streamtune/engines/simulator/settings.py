@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 
-import numpy as np
 from pydantic import Field
 
-from streamtune.frozen import Frozen
+from streamtune.engines.base import MeasurementWindow
+from streamtune.settings import Settings
 
 
-class MeasurementError(Frozen):
+class MeasurementError(Settings):
     """The error of measured useful time, which StreamTune Section V-C names as the weakness of DS2 and ContTune.
 
     Reported busy time = true busy time · (1 + bias of the operator's type) · (1 + noise of the window), cut at what
@@ -29,11 +29,22 @@ class MeasurementError(Frozen):
 
     def bias(self, operator_type: str) -> float:
         """The relative bias of an operator type; clipped at ±2.5 σ so that no draw is absurd."""
+        import numpy as np  # here, so that settings can be read without it
+
         draw = np.random.default_rng([self.seed, zlib.crc32(operator_type.encode())]).standard_normal()
         return self.bias_sigma * float(np.clip(draw, -2.5, 2.5))
 
 
-class SimulatorSettings(Frozen):
+class HostSettings(Settings):
+    """The costs of exchanges between instances; the defaults of times and sizes are Flink's."""
+
+    exchange_share: float = Field(default=0.25, ge=0, lt=1, description="part of a service time that chaining saves")
+    flush_s: float = Field(default=0.1, ge=0, description="longest that a record waits for its network buffer to fill")
+    buffer_bytes: float = Field(default=32768.0, gt=0, description="size of a network buffer")
+    hop_s: float = Field(default=0.0003, ge=0, description="time on the wire between two hosts")
+
+
+class SimulatorSettings(Settings):
     """The platform that the simulator pretends to be."""
 
     step_s: float = Field(default=0.1, gt=0, le=0.5, description="length of one discrete time step")
@@ -43,6 +54,7 @@ class SimulatorSettings(Frozen):
     backlog_s: float = Field(
         default=0.5,
         ge=0,
+        allow_inf_nan=True,
         description="how many seconds of input a source keeps while it cannot emit: below 1 it is a rate-limited "
         "generator, as in the paper's experiments; inf is a replayable log such as Kafka",
     )
@@ -54,7 +66,10 @@ class SimulatorSettings(Frozen):
     drift_cv: float = Field(default=0.015, ge=0, le=1, description="slow variation of an operator's speed")
     drift_s: float = Field(default=10.0, gt=0, description="correlation time of the slow variation")
     rate_cv: float = Field(default=0.05, ge=0, le=1, description="variation of a source's rate from step to step")
-    error: MeasurementError = Field(default_factory=MeasurementError)
+    error: MeasurementError = Field(default_factory=MeasurementError, description="the error of measured busy time")
+    hosts: HostSettings = Field(
+        default_factory=HostSettings, description="the costs of exchanges, where a job runs on simulated hosts"
+    )
 
     @classmethod
     def exact(cls) -> SimulatorSettings:
@@ -64,3 +79,7 @@ class SimulatorSettings(Frozen):
     @property
     def is_replayable(self) -> bool:
         return math.isinf(self.backlog_s)
+
+
+class SimulatorWindow(MeasurementWindow):
+    """When the simulator is measured: simulated seconds cost next to nothing."""

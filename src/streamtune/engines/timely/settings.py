@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from streamtune.frozen import Frozen
-from streamtune.readings import LabelSettings
+from streamtune.engines.base import MeasurementWindow
+from streamtune.readings.settings import LabelSettings
+from streamtune.settings import Settings, with_default
 
 
-class TimelySettings(Frozen):
+class TimelySettings(Settings):
     """How jobs run on Timely, and how they are judged."""
 
     max_workers: int = Field(
@@ -38,3 +39,13 @@ class TimelySettings(Frozen):
         default_factory=LabelSettings, description="the rule by which an observation names bottlenecks"
     )
     seed: int = Field(default=0, ge=0, description="draws the records and the variation of service times")
+
+
+class TimelyWindow(MeasurementWindow):
+    """When a Timely job is measured.
+
+    Time passes for real here: enough for a few windows of the workloads to fire, and for the history to accept the run.
+    """
+
+    settle_s: float = with_default(MeasurementWindow, "settle_s", 4.0)
+    length_s: float = with_default(MeasurementWindow, "length_s", 10.1)

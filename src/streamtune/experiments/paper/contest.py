@@ -9,7 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from statistics import mean
 
-from streamtune.control.controller import Guards
+from pydantic import Field
+
+from streamtune.control.guards import Guards
 from streamtune.control.story import TuningStory
 from streamtune.dataflow import Job
 from streamtune.dataflow.spec import JobSpec
@@ -19,6 +21,7 @@ from streamtune.frozen import Frozen
 from streamtune.labs.simulator import tune_on_simulator
 from streamtune.models.assigned import AssignedModel
 from streamtune.models.costmodel.model import CostModel
+from streamtune.settings import Settings
 from streamtune.tuners import Tuner
 from streamtune.workloads import catalogue, rates
 
@@ -35,16 +38,15 @@ WORKLOADS = (
 WIDE_BOUND = 1000
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How much is run: seeds (each a platform of its own), changes of rates per workload, runs in the history."""
+class Scale(Settings):
+    """How much is run."""
 
-    seeds: tuple[int, ...] = (0, 1, 2)
-    changes: int = 120
-    sweep_changes: int = 20
-    runs: int = 4_000
-    sweep_runs: int = 2_000
-    random_jobs: int = 200
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1, description="each is a platform of its own")
+    changes: int = Field(default=120, ge=1, description="changes of rates per workload")
+    sweep_changes: int = Field(default=20, ge=1, description="changes of rates per workload and point of a sweep")
+    runs: int = Field(default=4_000, ge=1, description="runs in the history")
+    sweep_runs: int = Field(default=2_000, ge=1, description="runs in the history of a point of a sweep")
+    random_jobs: int = Field(default=200, ge=1, description="different random jobs in the history")
 
     @classmethod
     def quick(cls) -> Scale:

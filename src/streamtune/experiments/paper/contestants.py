@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamtune.experiments.paper.contest import WIDE_BOUND, Contestant, MakeTuner
-from streamtune.models.costmodel.advice import AdviceSettings
+from streamtune.models.costmodel.settings import AdviceSettings
 from streamtune.tuners import (
     DS2,
     CalibratedDS2,
@@ -19,6 +19,7 @@ from streamtune.tuners import (
     StreamTune,
     StreamTuneSettings,
 )
+from streamtune.tuners.streamtune.settings import ClassifierName
 from streamtune.tuners.zerotune import ZeroTune
 
 
@@ -34,7 +35,9 @@ def untrained(label: str = "streamtune, no history", **settings: Any) -> Contest
     return Contestant(label, lambda job, _known: StreamTune(job, chosen))
 
 
-def paper(classifier: str = "svm", *, never_seen: bool = False, label: str | None = None, **changes: Any) -> Contestant:
+def paper(
+    classifier: ClassifierName = "svm", *, never_seen: bool = False, label: str | None = None, **changes: Any
+) -> Contestant:
     """Algorithm 2 as printed, with some settings changed."""
     chosen = StreamTuneSettings.paper(classifier).model_copy(update=changes)
     return Contestant(

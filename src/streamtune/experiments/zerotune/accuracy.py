@@ -9,12 +9,14 @@ from streamtune.experiments.paper.findings import Check, Finding, Shown
 from streamtune.experiments.zerotune.arena import SHOTS_FIRST, TEST_FIRST, ZeroTuneArena
 from streamtune.experiments.zerotune.flat import REGRESSORS, FlatModel
 from streamtune.experiments.zerotune.scores import HEADINGS, Score, row, score, scores_by, structures
-from streamtune.labs.cost_runs import PlanDataSettings
+from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.columns import PlanColumns
 from streamtune.models.costmodel.datasets import plans_of, split
 from streamtune.models.costmodel.features import PlanEncoder
 from streamtune.models.costmodel.model import CostModel
-from streamtune.workloads.zerotune import BENCHMARK_STRUCTURES, PARAMETERS, UNSEEN_STRUCTURES
+from streamtune.models.costmodel.settings import FineTuneSettings
+from streamtune.workloads.settings import PARAMETERS
+from streamtune.workloads.zerotune import BENCHMARK_STRUCTURES, UNSEEN_STRUCTURES
 
 JOINS = ("4-way-join", "5-way-join", "6-way-join")
 # Shots of these together. Spike detection is where zero-shot throughput is worst, so where shots have most to give.
@@ -72,7 +74,7 @@ def _few_shot(arena: ZeroTuneArena, model: CostModel, unseen: pa.Table) -> dict[
     found: dict[str, Score] = {}
     for names, shots in zip(FEW_SHOT, arena.tables(*wanted), strict=True):
         arena.say(f"few-shot fine-tuning on {', '.join(names)}")
-        tuned = model.fine_tune(plans_of(shots), epochs=max(5, scale.epochs // 2))
+        tuned = model.fine_tune(plans_of(shots), FineTuneSettings(epochs=max(5, scale.epochs // 2)))
         tested = unseen.filter(pa.array([name in names for name in structures(unseen)]))
         found |= scores_by(tuned, tested, structures(tested))
     return found

@@ -12,37 +12,44 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pydantic import Field
 
-from streamtune.labs.cost_runs import PlanDataSettings, calibrated_optisample
+from streamtune.labs.cost_runs import calibrated_optisample
+from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.assembly import assembled, members_of, trained_member
 from streamtune.models.costmodel.datasets import split
-from streamtune.models.costmodel.model import CostModel, CostModelSettings
-from streamtune.models.costmodel.network import CostNetworkSettings, Readout
-from streamtune.models.costmodel.training import CostTrainingSettings, Loss
+from streamtune.models.costmodel.model import CostModel
+from streamtune.models.costmodel.settings import (
+    CostModelSettings,
+    CostNetworkSettings,
+    CostTrainingSettings,
+    Loss,
+    Readout,
+)
+from streamtune.settings import Settings
 
 # Numbers of queries that training never draws.
 TEST_FIRST, SHOTS_FIRST = 20_000_000, 30_000_000
 
 
-@dataclass(frozen=True)
-class ZeroTuneScale:
+class ZeroTuneScale(Settings):
     """How large the experiments are. The defaults take about half an hour on two idle cores."""
 
-    plans: int = 40_000
-    test_plans: int = 200
-    parameter_plans: int = 300
-    shots: int = 500
-    members: int = 3
-    epochs: int = 40
-    curve: tuple[int, ...] = (500, 1_000, 2_000, 4_000, 8_000)
-    small_plans: int = 8_000
-    small_epochs: int = 25
-    queries: int = 60
-    reconfigurations: int = 30
-    folds: int = 5
-    real_epochs: int = 24
-    seed: int = 0
-    jobs: int = 2
+    plans: int = Field(default=40_000, ge=1, description="labelled plans to learn from")
+    test_plans: int = Field(default=200, ge=1, description="plans to test each structure on")
+    parameter_plans: int = Field(default=300, ge=1, description="plans to test each parameter on")
+    shots: int = Field(default=500, ge=1, description="plans of new structures for fine-tuning")
+    members: int = Field(default=3, ge=1, description="networks of an ensemble")
+    epochs: int = Field(default=40, ge=1, description="passes over the plans at most")
+    curve: tuple[int, ...] = Field(default=(500, 1_000, 2_000, 4_000, 8_000), description="sizes of the learning curve")
+    small_plans: int = Field(default=8_000, ge=1, description="labelled plans of the ablations")
+    small_epochs: int = Field(default=25, ge=1, description="passes over the plans in the ablations")
+    queries: int = Field(default=60, ge=1, description="queries that are optimised")
+    reconfigurations: int = Field(default=30, ge=1, description="changes of rates for the online comparison")
+    folds: int = Field(default=5, ge=2, description="folds of the cross-validation on real runs")
+    real_epochs: int = Field(default=24, ge=1, description="passes over the real runs")
+    seed: int = Field(default=0, ge=0, description="draws everything")
+    jobs: int = Field(default=2, ge=1, description="networks trained at the same time")
 
     @classmethod
     def quick(cls) -> ZeroTuneScale:

@@ -14,12 +14,14 @@ from streamtune.experiments.paper.findings import Check, Finding, Shown
 from streamtune.experiments.zerotune.accuracy import held_out_settings
 from streamtune.experiments.zerotune.arena import TEST_FIRST, ZeroTuneArena
 from streamtune.experiments.zerotune.scores import HEADINGS, Score, row, score
-from streamtune.labs.cost_runs import PlanDataSettings, calibrated_optisample, plan_of, query_of
+from streamtune.labs.cost_runs import calibrated_optisample, plan_of, query_of
+from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.columns import PlanColumns
 from streamtune.models.costmodel.datasets import split
 from streamtune.models.costmodel.model import CostModel
 from streamtune.workloads.cloudlab import machine
-from streamtune.workloads.zerotune import SEEN_STRUCTURES, UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
+from streamtune.workloads.settings import SEEN_STRUCTURES
+from streamtune.workloads.zerotune import UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
 
 PUBLISHED = "optisample as published"
 # Weights of the q-error beside the log loss among which the default was chosen.

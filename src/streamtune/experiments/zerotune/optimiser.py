@@ -7,18 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamtune.control.controller import Controller, Guards
+from streamtune.control.controller import Controller
+from streamtune.control.guards import Guards
 from streamtune.dataflow import Job, Plan
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import Simulator, simulate_once
 from streamtune.experiments.paper.findings import Check, Finding, Shown
 from streamtune.experiments.zerotune.arena import TEST_FIRST, ZeroTuneArena
 from streamtune.labs.cost_runs import calibrated_optisample
-from streamtune.models.costmodel.advice import AdviceSettings, advise, normalised
+from streamtune.models.costmodel.advice import advise, normalised
 from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.optisample import OptiSample
+from streamtune.models.costmodel.settings import AdviceSettings
 from streamtune.tuners import Dhalion, Greedy, Tuner
-from streamtune.workloads.zerotune import SEEN_STRUCTURES, UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
+from streamtune.workloads.settings import SEEN_STRUCTURES
+from streamtune.workloads.zerotune import UNSEEN_STRUCTURES, ZeroTuneQuery, draw_query
 
 OURS = "ZeroTune (Eq. 1)"
 THRIFTY = "ZeroTune, resources count"

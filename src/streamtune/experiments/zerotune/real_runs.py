@@ -30,11 +30,16 @@ from streamtune.experiments.zerotune.scores import HEADINGS, Predictor, Score
 from streamtune.models.costmodel.assembly import assembled, trained_member
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA
 from streamtune.models.costmodel.datasets import plans_of
-from streamtune.models.costmodel.features import FeatureSet, PlanEncoder
-from streamtune.models.costmodel.model import CostModel, CostModelSettings
-from streamtune.models.costmodel.network import CostNetworkSettings
+from streamtune.models.costmodel.features import PlanEncoder
+from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.optisample import OptiSample
-from streamtune.models.costmodel.training import CostTrainingSettings, summary
+from streamtune.models.costmodel.settings import (
+    CostModelSettings,
+    CostNetworkSettings,
+    CostTrainingSettings,
+    FeatureSet,
+)
+from streamtune.models.costmodel.training import summary
 
 # cores, GHz, GB, Gbit/s of the machines that occur
 _HARDWARE = {

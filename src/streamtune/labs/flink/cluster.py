@@ -19,8 +19,8 @@ from typing import Any, Self
 
 from streamtune.engines.flink.client import FlinkClient, FlinkUnreachableError
 from streamtune.errors import EngineError
-from streamtune.labs.flink.cluster_settings import JAVA_FLAGS, ClusterSettings
 from streamtune.labs.flink.distribution import FlinkDistribution, check_java
+from streamtune.labs.flink.settings import JAVA_FLAGS, ClusterSettings
 
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"

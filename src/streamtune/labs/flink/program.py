@@ -6,21 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from streamtune.dataflow import Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER
 from streamtune.errors import EngineError
-from streamtune.frozen import Frozen
-
-
-class WorkloadSettings(Frozen):
-    """How a spec is emulated."""
-
-    key_groups: int = Field(default=2048, ge=1, le=32768, description="Flink's maximum parallelism of the job")
-    checkpoint_s: float = Field(default=5.0, gt=0, description="seconds between checkpoints")
-    limit: int | None = Field(default=None, ge=0, description="how many records a source makes; None is no end")
+from streamtune.labs.flink.settings import WorkloadSettings
 
 
 def program_argument(spec: JobSpec, plan: Plan, rates_file: Path, settings: WorkloadSettings) -> str:

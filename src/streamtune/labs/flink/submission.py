@@ -14,7 +14,8 @@ from streamtune.engines.flink.rescaling import Program
 from streamtune.errors import EngineError
 from streamtune.labs.flink.distribution import FlinkDistribution
 from streamtune.labs.flink.jar import EMULATED_JOB, SQL_JOB, workload_jar
-from streamtune.labs.flink.program import WorkloadSettings, program_argument
+from streamtune.labs.flink.program import program_argument
+from streamtune.labs.flink.settings import WorkloadSettings
 
 
 class Submitter:

@@ -16,28 +16,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.hosts import Cluster
 from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
 from streamtune.models.costmodel.columns import PlanColumns
+from streamtune.models.costmodel.settings import AdviceSettings
 
 if TYPE_CHECKING:
     from streamtune.models.costmodel.model import CostModel, Predictions
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-class AdviceSettings(Frozen):
-    """What counts as a good plan, and how many are looked at."""
-
-    latency_weight: float = Field(default=0.5, ge=0, le=1, description="wt of Eq. 1: latency against throughput")
-    resource_weight: float = Field(default=0.15, ge=0, description="wr: what the total parallelism counts; 0 is Eq. 1")
-    candidates: int = Field(default=512, ge=1, description="plans that are compared")
-    seed: int = Field(default=0, ge=0, description="draws the candidates")
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from safetensors.torch import save as save_tensors
 from streamtune.errors import StreamTuneError
 from streamtune.models.costmodel.datasets import plans_of, split
 from streamtune.models.costmodel.features import PlanEncoder
-from streamtune.models.costmodel.model import CostModel, CostModelSettings, load_network
+from streamtune.models.costmodel.model import CostModel, load_network
 from streamtune.models.costmodel.optisample import OptiSample
+from streamtune.models.costmodel.settings import CostModelSettings
 
 
 def members_of(settings_json: str) -> list[str]:

@@ -13,7 +13,7 @@ Filter functions and literals are not in our job specs and so not here; the node
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,10 @@ from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 from streamtune.models.costmodel.columns import CATEGORIES, HOST_NUMBERS, PlanColumns
 from streamtune.models.costmodel.graphs import GROUPS, PlanGraphs, group_of
+from streamtune.models.costmodel.settings import FeatureSet
 from streamtune.readings.demand import demanded_rates
 
 Floats = npt.NDArray[np.float64]
-FeatureSet = Literal["all", "known_jobs", "operator", "parallelism_and_resource", "table_one"]
 
 NUMBERS = (
     "window_seconds",

@@ -11,19 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
 from streamtune.models.costmodel.columns import PlanColumns
-from streamtune.models.costmodel.features import FeatureSet, PlanEncoder
+from streamtune.models.costmodel.features import PlanEncoder
 from streamtune.models.costmodel.graphs import PlanGraphs
-from streamtune.models.costmodel.network import CostNetwork, CostNetworkSettings
+from streamtune.models.costmodel.network import CostNetwork
 from streamtune.models.costmodel.optisample import OptiSample
-from streamtune.models.costmodel.training import CostTrainingSettings, Labels, summary, train_network
+from streamtune.models.costmodel.settings import (
+    CostModelSettings,
+    CostNetworkSettings,
+    CostTrainingSettings,
+    FineTuneSettings,
+)
+from streamtune.models.costmodel.training import Labels, summary, train_network
 from streamtune.sealed import read_sealed, write_sealed
 
 FORMAT = "streamtune-cost-model"
@@ -33,14 +38,6 @@ Progress = Callable[[str], None]
 
 # Plans per forward pass: larger batches are no faster and only take memory.
 _CHUNK = 256
-
-
-class CostModelSettings(Frozen):
-    """How a cost model is made."""
-
-    training: CostTrainingSettings = Field(default_factory=CostTrainingSettings)
-    members: int = Field(default=3, ge=1, description="networks of the ensemble; their disagreement is the spread")
-    feature_set: FeatureSet = Field(default="all", description="which features are used (ablation)")
 
 
 @dataclass(frozen=True)
@@ -106,15 +103,14 @@ class CostModel:
     def fine_tune(
         self,
         shots: LabelledPlans,
+        settings: FineTuneSettings | None = None,
         *,
-        epochs: int = 30,
-        learning_rate: float = 5e-4,
-        validation_share: float = 0.2,
         progress: Progress = lambda _message: None,
     ) -> CostModel:
         """Few-shot learning: go on training on a few runs of what is new. The encoder and its scaler stay."""
+        settings = settings or FineTuneSettings()
         graphs = self.encoder.transform(shots.columns)
-        watch_every = max(2, round(1 / validation_share))
+        watch_every = max(2, round(1 / settings.validation_share))
         is_watched = np.arange(graphs.plans) % watch_every == 0
         learning, watched = np.flatnonzero(~is_watched), np.flatnonzero(is_watched)
         if not len(learning):
@@ -123,9 +119,9 @@ class CostModel:
         for member, network in enumerate(self.networks):
             one = self.settings.training.model_copy(
                 update={
-                    "epochs": epochs,
-                    "patience": epochs,
-                    "learning_rate": learning_rate,
+                    "epochs": settings.epochs,
+                    "patience": settings.epochs,
+                    "learning_rate": settings.learning_rate,
                     "batch_plans": min(32, len(learning)),
                     "seed": self.settings.training.seed + member,
                 }

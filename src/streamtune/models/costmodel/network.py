@@ -14,17 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import nn
 from torch_geometric.utils import scatter
 
-from streamtune.frozen import Frozen
 from streamtune.models.costmodel.graphs import GROUPS, PlanBatch
-
-Readout = Literal["paths", "sink"]
+from streamtune.models.costmodel.settings import CostNetworkSettings
 
 # Rates and latencies of nothing still need a logarithm.
 _TINY = 1e-6
@@ -32,15 +28,6 @@ _TINY = 1e-6
 _LOG_LATENCY = (-9.0, 7.0)
 # Numbers per host of which an operator gets the largest over its hosts.
 _EXTREMES = 8
-
-
-class CostNetworkSettings(Frozen):
-    """The shape of the network."""
-
-    width: int = Field(default=48, ge=2, description="dimension of a node's state (the paper: 128)")
-    head_layers: int = Field(default=2, ge=1, description="hidden layers of the final MLPs")
-    dropout: float = Field(default=0.0, ge=0, lt=1, description="share of activations dropped while training")
-    readout: Readout = Field(default="paths", description="paths: along the dataflow; sink: the paper's")
 
 
 class StackedLinear(nn.Module):

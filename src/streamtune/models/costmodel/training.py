@@ -5,46 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import Field
 from torch import nn
 
 from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
 from streamtune.models.costmodel.graphs import PlanBatch, PlanGraphs
-from streamtune.models.costmodel.network import CostNetwork, CostNetworkSettings, StackedLinear
+from streamtune.models.costmodel.network import CostNetwork, StackedLinear
+from streamtune.models.costmodel.settings import CostTrainingSettings
 
 Floats = npt.NDArray[np.float64]
-Loss = Literal["log", "q_error"]
 Progress = Callable[[int, float, float], None]
-
-
-class CostTrainingSettings(Frozen):
-    """How one network is trained."""
-
-    network: CostNetworkSettings = Field(default_factory=CostNetworkSettings)
-    loss: Loss = Field(
-        default="log",
-        description="log: absolute error of the logarithm, smoothed near 0; q_error: the paper's mean q-error",
-    )
-    # 0: on the validation part 0.1 and 0.3 gave worse latencies, in the tail too (bench zerotune-ablation).
-    q_error_weight: float = Field(
-        default=0.0, ge=0, description="log: weight of the mean q-error beside it, which cares for the worst plans"
-    )
-    epochs: int = Field(default=40, ge=1, description="passes over the training plans")
-    patience: int = Field(default=12, ge=1, description="epochs without a better validation score before stopping")
-    batch_plans: int = Field(default=128, ge=1, description="plans per step (the paper: 32)")
-    learning_rate: float = Field(default=3e-3, gt=0, description="peak of the one-cycle schedule of AdamW")
-    weight_decay: float = Field(default=1e-4, ge=0, description="of AdamW")
-    hidden_selectivity: float = Field(
-        default=0.25, ge=0, le=1, description="share of the plans whose selectivities are hidden, as before a first run"
-    )
-    seed: int = Field(default=0, ge=0, description="of weights, order and dropout")
-    threads: int = Field(default=1, ge=1, description="threads of torch")
 
 
 @dataclass(frozen=True)

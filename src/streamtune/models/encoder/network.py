@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
-from pydantic import Field
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
-from streamtune.frozen import Frozen
-
-Fusion = Literal["late", "every"]
-
-
-class NetworkSettings(Frozen):
-    """The shape of the network."""
-
-    width: int = Field(default=16, ge=2, description="dimension of an embedding")
-    iterations: int = Field(default=1, ge=0, description="T: message-passing iterations")
-    dropout: float = Field(default=0.6, ge=0, lt=1, description="share of activations dropped while training")
-    fusion: Fusion = Field(
-        default="late",
-        description="late: parallelism is fused once, after the last iteration; every: Eq. 3 taken literally, which "
-        "leaks an operator's parallelism back through its neighbours (ablation)",
-    )
+from streamtune.models.encoder.settings import NetworkSettings
 
 
 class DirectedConv(MessagePassing):  # type: ignore[misc]

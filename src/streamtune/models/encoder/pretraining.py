@@ -12,8 +12,9 @@ from safetensors.torch import save as save_tensors
 
 from streamtune.models.bundle import Member, MemberFiles
 from streamtune.models.encoder.evaluation import score
+from streamtune.models.encoder.settings import TrainingSettings
 from streamtune.models.encoder.tables import graphs_of, sample_runs, to_parquet
-from streamtune.models.encoder.training import Trained, TrainingSettings, train
+from streamtune.models.encoder.training import Trained, train
 from streamtune.models.features import FeatureEncoder
 
 

@@ -8,34 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import nn
 
 from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
 from streamtune.models.encoder.graphs import Batch, GraphSet, Ints
-from streamtune.models.encoder.network import BottleneckNetwork, NetworkSettings
+from streamtune.models.encoder.network import BottleneckNetwork
+from streamtune.models.encoder.settings import TrainingSettings
 from streamtune.models.splits import rank
 
 Progress = Callable[[int, float, float], None]
-
-
-class TrainingSettings(Frozen):
-    """How an encoder is trained."""
-
-    network: NetworkSettings = Field(default_factory=NetworkSettings)
-    epochs: int = Field(default=20, ge=1, description="passes over the training runs at most")
-    patience: int = Field(default=6, ge=1, description="epochs without a better validation loss before stopping")
-    batch_runs: int = Field(default=128, ge=1, description="runs per step")
-    learning_rate: float = Field(default=3e-3, gt=0, description="peak of the one-cycle schedule (AdamW)")
-    weight_decay: float = Field(default=1e-3, ge=0, description="of AdamW")
-    validation_share: float = Field(default=0.15, gt=0, lt=1, description="share of the jobs kept for early stopping")
-    max_positive_weight: float = Field(default=8.0, ge=1, description="most that a bottleneck weighs over the rest")
-    tuning_rate: float = Field(
-        default=0.2, gt=0, le=1, description="part of the learning rate when training goes on from given weights"
-    )
-    seed: int = Field(default=0, ge=0, description="of weights, order and dropout")
-    threads: int = Field(default=1, ge=1, description="threads of torch; one per Spark task")
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import Field
 
-from streamtune.frozen import Frozen
+from streamtune.settings import Settings, with_default
 
 Estimator = Literal["posterior", "classifier"]
+ClassifierName = Literal["svm", "xgboost", "nn"]
 
 
-class StreamTuneSettings(Frozen):
+class StreamTuneSettings(Settings):
     """The defaults are our own method; ``paper()`` is Algorithm 2 as printed."""
 
     estimator: Estimator = Field(
@@ -32,7 +33,7 @@ class StreamTuneSettings(Frozen):
     use_encoder: bool = Field(default=True, description="posterior: the encoder's threshold as prior")
     encoder_sd: float = Field(default=0.35, gt=0, description="posterior: error of the encoder's threshold, log scale")
     drift_sd: float = Field(default=0.004, ge=0, description="posterior: what is forgotten with every observation")
-    classifier: str = Field(default="svm", description="classifier: svm, xgboost or nn")
+    classifier: ClassifierName = Field(default="svm", description="classifier: which model is M_f")
     threshold: float = Field(
         default=0.5, gt=0, lt=1, description="classifier: a bottleneck probability below it is safe (safety margin)"
     )
@@ -51,6 +52,15 @@ class StreamTuneSettings(Frozen):
     seed: int = Field(default=0, ge=0, description="of the classifier")
 
     @classmethod
-    def paper(cls, classifier: str = "svm") -> Self:
-        """Algorithm 2 as printed: feedback merely joins the warm-up data, nothing binds, every change is deployed."""
-        return cls(estimator="classifier", classifier=classifier, feedback_weight=1.0, binding=False, ignored_drop=0)
+    def paper(cls, classifier: ClassifierName = "svm") -> StreamTuneSettings:
+        """Algorithm 2 as printed."""
+        return PaperStreamTuneSettings(classifier=classifier)
+
+
+class PaperStreamTuneSettings(StreamTuneSettings):
+    """Algorithm 2 as printed: feedback merely joins the warm-up data, nothing binds, every change is deployed."""
+
+    estimator: Estimator = with_default(StreamTuneSettings, "estimator", "classifier")
+    feedback_weight: float = with_default(StreamTuneSettings, "feedback_weight", 1.0)
+    binding: bool = with_default(StreamTuneSettings, "binding", False)
+    ignored_drop: int = with_default(StreamTuneSettings, "ignored_drop", 0)

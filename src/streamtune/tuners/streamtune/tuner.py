@@ -14,7 +14,7 @@ from streamtune.tuners.streamtune.experience import Bounds, Experience
 from streamtune.tuners.streamtune.memory import Memory
 from streamtune.tuners.streamtune.posterior import PosteriorEstimator
 from streamtune.tuners.streamtune.pretrained import Pretrained
-from streamtune.tuners.streamtune.settings import StreamTuneSettings
+from streamtune.tuners.streamtune.settings import PaperStreamTuneSettings, StreamTuneSettings
 
 # The safe rule where nobody can be blamed for backpressure: suspects grow by a tenth, at least by one.
 _BLIND_GROWTH = 1.1
@@ -164,4 +164,4 @@ class PaperStreamTune(StreamTune):
         *,
         model: Pretrained | None = None,
     ) -> None:
-        super().__init__(job, settings or StreamTuneSettings.paper(), model=model)
+        super().__init__(job, settings or PaperStreamTuneSettings(), model=model)

@@ -8,7 +8,7 @@ from typing import Literal
 import yaml
 from pydantic import Field
 
-from streamtune.frozen import Frozen
+from streamtune.settings import Settings
 
 # Flink's own defaults for Java 17, which its start scripts would add.
 JAVA_FLAGS = (
@@ -32,6 +32,8 @@ JAVA_FLAGS = (
     "-XX:TieredStopAtLevel=1",
 )
 
+Scheduler = Literal["adaptive", "default"]
+
 _LOG_CONFIGURATION = """\
 rootLogger.level = INFO
 rootLogger.appenderRef.file.ref = File
@@ -49,13 +51,21 @@ appender.file.strategy.max = 2
 """
 
 
-class ClusterSettings(Frozen):
+class WorkloadSettings(Settings):
+    """How a spec is emulated."""
+
+    key_groups: int = Field(default=2048, ge=1, le=32768, description="Flink's maximum parallelism of the job")
+    checkpoint_s: float = Field(default=5.0, gt=0, description="seconds between checkpoints")
+    limit: int | None = Field(default=None, ge=0, description="how many records a source makes; None is no end")
+
+
+class ClusterSettings(Settings):
     """A cluster of one JobManager and some TaskManagers on the loopback interface."""
 
     port: int = Field(default=8081, ge=1, le=65535, description="port of the REST interface and the web page")
     slots: int = Field(default=40, ge=1, description="task slots of each TaskManager")
     task_managers: int = Field(default=1, ge=1, description="how many TaskManagers")
-    scheduler: Literal["adaptive", "default"] = Field(
+    scheduler: Scheduler = Field(
         default="adaptive", description="adaptive rescales live; default only by stop and restart"
     )
     job_manager_heap_mb: int = Field(default=384, ge=128, description="heap of the JobManager")

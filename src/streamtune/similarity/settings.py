@@ -1,0 +1,31 @@
+"""What can be set about the clustering of dataflows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from streamtune.settings import Settings
+
+DEFAULT_BUDGET = 2_000_000
+Init = Literal["random", "k-means++"]
+
+
+class DistanceSettings(Settings):
+    """How hard an edit distance is searched for."""
+
+    budget: int = Field(
+        default=DEFAULT_BUDGET, ge=1, description="states the search may take; a million take a few seconds"
+    )
+
+
+class KMeansSettings(Settings):
+    """How clusters are sought."""
+
+    tau: int = Field(default=5, ge=0, description="distance up to which two DAGs are similar (Definition 1)")
+    init: Init = Field(default="k-means++", description="initial centres: spread out, or random as in the paper")
+    seed: int = Field(default=0, ge=0, description="draws the initial centres")
+    restarts: int = Field(default=10, ge=1, description="how often to start anew; the lowest inertia wins")
+    max_iterations: int = Field(default=50, ge=1, description="assignments per start at most")
+    max_k: int = Field(default=12, ge=1, description="largest number of clusters the elbow method looks at")

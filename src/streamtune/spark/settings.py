@@ -1,0 +1,70 @@
+"""What can be set about Spark and the tables on it; loads no Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from streamtune.settings import Settings
+
+LOCAL_MASTER = "local[*]"
+
+# What the pipeline relies on, whoever provides the session.
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    # Few, large Arrow batches: the NumPy kernels cost the same per batch, however small it is.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+# What suits one machine and would be wrong on a cluster.
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.log.level": "ERROR",
+}
+
+
+def _as_text(values: Any) -> Any:
+    """Numbers and true/false as Spark writes them, so that a YAML file needs no quotes."""
+    if not isinstance(values, Mapping):
+        return values
+    plain = {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
+    return {key: str(value) if isinstance(value, int | float) else value for key, value in plain.items()}
+
+
+Texts = Annotated[Mapping[str, str], BeforeValidator(_as_text)]
+
+
+class SparkSettings(Settings):
+    """Where Spark runs. Without a master: what ``spark-submit`` gives, else all cores of this machine."""
+
+    master: str | None = Field(default=None, description="Spark master URL, for instance spark://host:7077")
+    conf: Texts = Field(default_factory=dict, description="Spark properties; they win over ours")
+    app_name: str = Field(default="streamtune", description="name of the Spark application")
+
+    @property
+    def effective(self) -> dict[str, str]:
+        """All properties the session is built with."""
+        master = self.conf.get("spark.master") or self.master or (None if _under_spark_submit() else LOCAL_MASTER)
+        local = master is not None and master.startswith("local")
+        ours = {**_ALWAYS, **(_LOCAL if local else {}), "spark.app.name": self.app_name, **self.conf}
+        return {**ours, "spark.master": master} if master else ours
+
+
+class TableSettings(Settings):
+    """How tables are kept. ``format`` is any file format that this Spark knows: parquet, orc, delta…"""
+
+    format: str = Field(default="parquet", description="Spark's name of the file format")
+    options: Texts = Field(default_factory=dict, description="options given to Spark's writer")
+    partition_by: tuple[str, ...] = Field(default=("day",), description="partition columns, where a table has them")
+
+
+def _under_spark_submit() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
