@@ -1,9 +1,29 @@
-"""StreamTune's online tuner: Algorithm 2 of the paper, and the better one built on top of it."""
+"""StreamTune's online tuner: Algorithm 2 of the paper, and the better one built on top of it.
 
-from streamtune.tuners.streamtune.estimator import Verdict
-from streamtune.tuners.streamtune.memory import Memory
-from streamtune.tuners.streamtune.pretrained import Pretrained
-from streamtune.tuners.streamtune.settings import StreamTuneSettings
-from streamtune.tuners.streamtune.tuner import PaperStreamTune, StreamTune
+Its settings and its memory load nothing; the tuner itself needs the extra ``streamtune[learn]``.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamtune.tuners.streamtune.estimator import Verdict
+    from streamtune.tuners.streamtune.memory import Memory
+    from streamtune.tuners.streamtune.pretrained import Pretrained
+    from streamtune.tuners.streamtune.settings import StreamTuneSettings
+    from streamtune.tuners.streamtune.tuner import PaperStreamTune, StreamTune
+else:
+    from streamtune.lazy import lazy_names
+
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "Verdict": "streamtune.tuners.streamtune.estimator",
+            "Memory": "streamtune.tuners.streamtune.memory",
+            "Pretrained": "streamtune.tuners.streamtune.pretrained",
+            "StreamTuneSettings": "streamtune.tuners.streamtune.settings",
+            "PaperStreamTune": "streamtune.tuners.streamtune.tuner",
+            "StreamTune": "streamtune.tuners.streamtune.tuner",
+        },
+    )
 
 __all__ = ["Memory", "PaperStreamTune", "Pretrained", "StreamTune", "StreamTuneSettings", "Verdict"]
