@@ -71,8 +71,7 @@ def require(*packages: str, extra: str, what: str) -> None:
     >>> require("pydantic", extra="learn", what="a job spec")
     >>> require("no_such_package", extra="learn", what="the tuner 'streamtune'")
     Traceback (most recent call last):
-    streamtune.extras.MissingExtraError: the tuner 'streamtune' needs no_such_package, not installed here: install the
-    extra 'learn' with pip install 'streamtune[learn]'
+    streamtune.extras.MissingExtraError: the tuner 'streamtune' needs no_such_package, not installed here: ...
     """
     missing = tuple(package for package in packages if not is_installed(package))
     if missing:
@@ -86,8 +85,7 @@ def needs(extra: str, what: str) -> Iterator[None]:
     >>> with needs("timely", "the Timely engine"):
     ...     raise ModuleNotFoundError("No module named 'bytewax'", name="bytewax")
     Traceback (most recent call last):
-    streamtune.extras.MissingExtraError: the Timely engine needs bytewax, not installed here: install the extra 'timely'
-    with pip install 'streamtune[timely]'
+    streamtune.extras.MissingExtraError: the Timely engine needs bytewax, not installed here: install the extra ...
     """
     try:
         yield

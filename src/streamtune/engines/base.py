@@ -56,7 +56,14 @@ class Deployment:
 
 @dataclass(frozen=True)
 class MeasurementWindow:
-    """Wait ``settle_s`` after the last change, then measure for ``length_s``."""
+    """Wait ``settle_s`` after the last change, then measure for ``length_s``.
+
+    >>> MeasurementWindow(settle_s=20.0, length_s=30.0)
+    MeasurementWindow(settle_s=20.0, length_s=30.0)
+    >>> MeasurementWindow(length_s=0.0)
+    Traceback (most recent call last):
+    streamtune.errors.EngineError: a window needs settle_s ≥ 0 and length_s > 0, but got 120 and 0
+    """
 
     settle_s: float = 120.0
     length_s: float = 60.0
@@ -85,7 +92,13 @@ class JobCrashedError(EngineError):
 
 
 class Engine(ABC):
-    """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law."""
+    """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law.
+
+    Four methods and its capabilities make an engine (``examples/own_engine.py`` is a whole one):
+
+    >>> sorted(Engine.__abstractmethods__)
+    ['capabilities', 'deploy', 'observe', 'rescale', 'stop']
+    """
 
     @property
     @abstractmethod

@@ -180,7 +180,12 @@ class ClusterModel:
 
 @dataclass(frozen=True)
 class ModelBundle:
-    """A bundle as read and checked."""
+    """A bundle as read and checked.
+
+    >>> ModelBundle.load(Path("nowhere"))
+    Traceback (most recent call last):
+    streamtune.models.bundle.BundleError: nowhere is not a model bundle: it has no manifest.json. Make one with ...
+    """
 
     path: Path
     manifest: Manifest
