@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from streamtune.errors import StreamTuneError
@@ -43,12 +43,17 @@ class MissingExtraError(StreamTuneError, ImportError):
 
     def __init__(self, what: str, packages: tuple[str, ...], extra: str) -> None:
         self.extra = extra
-        names = packages[0] if len(packages) == 1 else f"{', '.join(packages[:-1])} and {packages[-1]}"
+        extras = [f"'{one}'" for one in extra.split(",")]
+        wanted = f"the extra{'s' if len(extras) > 1 else ''} {_and(extras)}"
         super().__init__(
-            f"{what} needs {names}, not installed here: install the extra '{extra}' with "
+            f"{what} needs {_and(packages)}, not installed here: install {wanted} with "
             f"pip install 'streamtune[{extra}]'"
         )
         self.name = packages[0]
+
+
+def _and(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def is_installed(package: str) -> bool:
@@ -66,7 +71,7 @@ def is_installed(package: str) -> bool:
 
 
 def require(*packages: str, extra: str, what: str) -> None:
-    """Refuse to go on without these packages, all of which one extra brings.
+    """Refuse to go on without these packages, all of which an extra brings, or several ("spark,learn").
 
     >>> require("pydantic", extra="learn", what="a job spec")
     >>> require("no_such_package", extra="learn", what="the tuner 'streamtune'")

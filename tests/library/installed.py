@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 @cache
 def owners_of_packages() -> dict[str, list[str]]:
     """Import name → the distributions that bring it."""
-    return {package: [_normal(owner) for owner in owners] for package, owners in metadata.packages_distributions().items()}
+    found = metadata.packages_distributions()
+    return {package: [_normal(owner) for owner in owners] for package, owners in found.items()}
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import subprocess
 import sys
@@ -14,18 +13,12 @@ from pathlib import Path
 import pytest
 
 import streamtune
+from library import installed
 from streamtune.extras import EXTRAS, MissingExtraError, needs, require
 from streamtune.tuners.registry import REGISTRY
 
 HERE = Path(__file__).parent
 SOURCE = Path(streamtune.__file__).parent
-
-# Helpers beside this file are not a package: pytest imports every test file by its path.
-_spec = importlib.util.spec_from_file_location("installed", HERE / "installed.py")
-assert _spec is not None
-assert _spec.loader is not None
-installed = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(installed)
 
 # Which extras a room or module needs; the longest name counts. What is not named here works on a plain install.
 LEARN, SPARK, BOTH = frozenset({"learn"}), frozenset({"spark"}), frozenset({"learn", "spark"})

@@ -2,5 +2,4 @@
 
 from streamtune.extras import require
 
-require("pyspark", "pandas", "pyarrow", "matplotlib", extra="spark", what="an experiment")
-require("torch", "torch_geometric", "scipy", "sklearn", "xgboost", extra="learn", what="an experiment")
+require("pyspark", "pandas", "matplotlib", "torch", "scipy", "xgboost", extra="spark,learn", what="an experiment")

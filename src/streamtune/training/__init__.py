@@ -2,5 +2,4 @@
 
 from streamtune.extras import require
 
-require("pyspark", "pandas", "pyarrow", extra="spark", what="training on a history")
-require("torch", "torch_geometric", "safetensors", "scipy", "sklearn", extra="learn", what="training on a history")
+require("pyspark", "pandas", "torch", "scipy", "safetensors", extra="spark,learn", what="training on a history")
