@@ -6,23 +6,36 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
+.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 env: $(STAMP)  ## build .venv from the pinned requirements.lock
 
+# An extra package index with the CPU build of torch. On Linux, PyPI's torch brings gigabytes of CUDA; with
+# make env TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# pip takes the CPU build of the same version. Empty where the usual index serves it already.
+TORCH_INDEX ?=
+
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "streamtune needs Python 3.11: '$(PYTHON)' was not found. Install it, or set PYTHON=…"; exit 1; }
-	@echo "==> building $(VENV) from requirements.lock (about two minutes the first time)"
+	@echo "==> building $(VENV) from requirements.lock: $$(grep -c == requirements.lock) pinned packages, 1.3 GB to download and 3 GB on disk"
+	@echo "    with the CPU build of $$(grep '^torch==' requirements.lock); some minutes the first time, nothing the next"
+	@test -n "$(TORCH_INDEX)" || { echo "    On Linux, plain PyPI serves that torch with CUDA instead: several GB more. To avoid them:"; \
+	  echo "    make env TORCH_INDEX=https://download.pytorch.org/whl/cpu"; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@{ $(BIN)/python -m pip install --disable-pip-version-check --requirement requirements.lock && \
+	@{ $(BIN)/python -m pip install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --requirement requirements.lock && \
 	   $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable . ; } \
 	   > $(VENV)/pip.log 2>&1 || { grep -v '^WARNING: Location' $(VENV)/pip.log | tail -n 15; \
 	   echo "pip could not build the environment (whole log: $(VENV)/pip.log). Mend the cause above and run 'make env' again."; exit 1; }
 	@$(BIN)/python -c "import streamtune, pyspark, numba, torch_geometric" || { echo "the environment is incomplete: see the pip messages above, then 'make clean env'"; exit 1; }
 	@touch $@
+
+wheel: $(STAMP)  ## build the wheel and the sdist into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist . > $(VENV)/build.log 2>&1 || { tail -n 15 $(VENV)/build.log; exit 1; }
+	@ls dist
 
 java:
 	@java -version 2>&1 | grep -Eq 'version "(1[7-9]|2[0-9])' || { \

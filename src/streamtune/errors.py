@@ -4,7 +4,15 @@ from __future__ import annotations
 
 
 class StreamTuneError(Exception):
-    """Something the user can mend. The message says what is wrong, what was got, and what to do next."""
+    """Something the user can mend. The message says what is wrong, what was got, and what to do next.
+
+    >>> from streamtune import Plan
+    >>> try:
+    ...     Plan({"hot": 0})
+    ... except StreamTuneError as error:
+    ...     print(error)
+    operator 'hot' field 'parallelism': must be a whole number of at least 1, but got 0
+    """
 
 
 class DataflowError(StreamTuneError):

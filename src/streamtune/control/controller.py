@@ -58,6 +58,16 @@ class Controller:
     what runs, stop; else deploy and observe; stop when there is no backpressure, unless the recommendation was
     provisional: then the tuner is asked again. The bound on reconfigurations always holds. A job that crashes ends the
     process on its last good plan, on which its engine has started it again.
+
+    >>> from streamtune.engines.simulator import Simulator
+    >>> from streamtune.tuners import DS2
+    >>> from streamtune.workloads import load
+    >>> spec = load("nexmark-q1").spec
+    >>> engine = Simulator.of(spec)
+    >>> controller = Controller(engine, DS2(spec.job), Guards(max_reconfigurations=5))
+    >>> deployment = engine.deploy(spec.job, spec.job.initial_plan)
+    >>> [outcome.backpressure for outcome in controller.tune_over(deployment, [{"bids": 2e5}, {"bids": 6e5}])]
+    [False, False]
     """
 
     engine: Engine

@@ -19,6 +19,15 @@ class Job:
     """A runnable job as tuners see it: a dataflow with at least one source, and a limit.
 
     It never carries the physics of an emulated job: that stays with the engine.
+
+    >>> from streamtune.dataflow import Dataflow, Edge, Operator
+    >>> bids, hot = Operator(id="bids", type="source", rate=80_000), Operator(id="hot", type="filter")
+    >>> job = Job("hot-bids", Dataflow((bids, hot), (Edge("bids", "hot"),)))
+    >>> job.source_rates, job.initial_plan.total
+    ({'bids': 80000.0}, 2)
+    >>> job.check_plan(Plan({"bids": 1, "hot": 130}))
+    Traceback (most recent call last):
+    streamtune.errors.DataflowError: operator 'hot': the plan asks for parallelism 130, the limit is 100: ...
     """
 
     name: str

@@ -111,6 +111,13 @@ class Observation(Frozen):
     the trend of latency over the window, ``edges`` and ``instance_pairs`` say what went where, ``hosts`` where each
     instance (``operator/number``) ran. ``reports_backpressure`` and ``busy_resolution`` say how the engine is to be
     read: whether lack of backpressure means anything, and how far off a busy share may be.
+
+    >>> held = OperatorMetrics(parallelism=1, busy_ms_per_s=300, idle_ms_per_s=0, backpressured_ms_per_s=700)
+    >>> full = OperatorMetrics(parallelism=2, busy_ms_per_s=1000, idle_ms_per_s=0, backpressured_ms_per_s=0)
+    >>> seen = Observation(observed_at=datetime(2026, 1, 1), window_s=60, source_rates={"bids": 80_000.0},
+    ...                    operators={"bids": held, "hot": full})
+    >>> seen.has_backpressure, seen.backpressured(), dict(seen.plan)
+    (True, ('bids',), {'bids': 1, 'hot': 2})
     """
 
     observed_at: datetime

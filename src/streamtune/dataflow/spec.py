@@ -90,7 +90,21 @@ class JobSpec:
 
 
 def load_spec(path: str | Path) -> JobSpec:
-    """Read a job spec from a YAML or JSON file; every problem is a ``SpecError`` that names the file."""
+    """Read a job spec from a YAML or JSON file; every problem is a ``SpecError`` that names the file.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+    ...     _ = file.write("name: words\\noperators:\\n"
+    ...                    "- {id: lines, type: source, rate: 500}\\n"
+    ...                    "- {id: count, type: window_aggregate, inputs: [lines]}\\n")
+    ...     file.flush()
+    ...     spec = load_spec(file.name)
+    >>> spec.job.name, spec.job.source_rates, dict(spec.job.initial_plan)
+    ('words', {'lines': 500.0}, {'lines': 1, 'count': 1})
+    >>> load_spec("nowhere.yaml")
+    Traceback (most recent call last):
+    streamtune.errors.SpecError: nowhere.yaml: cannot be read: No such file or directory. Check the path
+    """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")

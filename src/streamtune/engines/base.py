@@ -101,6 +101,11 @@ class RescaleFailedError(EngineError):
 class Engine(ABC):
     """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law.
 
+    Four methods and its capabilities make an engine (``examples/own_engine.py`` is a whole one):
+
+    >>> sorted(Engine.__abstractmethods__)
+    ['capabilities', 'deploy', 'observe', 'rescale', 'stop']
+
     ``observing`` and ``rescaling`` are the same as ``observe`` and ``rescale`` in steps, for callers that look after
     many jobs at once. An engine that waits should implement the steps; by default they do all in one.
     """

@@ -9,7 +9,12 @@ from streamtune.spark.tables import Table
 
 
 class History:
-    """The tables of one history, all under one location."""
+    """The tables of one history, all under one location: whatever address Spark can reach.
+
+    >>> spark = SparkSession.getActiveSession()  # or ``build_session()``, which starts one
+    >>> History(spark, "s3a://bucket/history/").location
+    's3a://bucket/history'
+    """
 
     def __init__(self, spark: SparkSession, location: str, settings: TableSettings | None = None) -> None:
         self.spark = spark

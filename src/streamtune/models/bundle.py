@@ -17,14 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-import torch
 from pydantic import Field, ValidationError
-from safetensors.torch import load as load_tensors
 
 from streamtune.dataflow import Dataflow
 from streamtune.errors import StreamTuneError
+from streamtune.extras import needs
 from streamtune.frozen import Frozen
 from streamtune.models.capacity import CapacityPrior
 from streamtune.models.encoder.network import BottleneckNetwork
@@ -32,6 +29,12 @@ from streamtune.models.encoder.settings import NetworkSettings
 from streamtune.models.features import FeatureEncoder
 from streamtune.readings import LabelSettings
 from streamtune.sealed import MANIFEST, checksum, checksums_below, whole_folder
+
+with needs("learn", "a model bundle"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import torch
+    from safetensors.torch import load as load_tensors
 
 FORMAT = "streamtune-model"
 VERSION = 2
@@ -178,7 +181,12 @@ class ClusterModel:
 
 @dataclass(frozen=True)
 class ModelBundle:
-    """A bundle as read and checked."""
+    """A bundle as read and checked.
+
+    >>> ModelBundle.load(Path("nowhere"))
+    Traceback (most recent call last):
+    streamtune.models.bundle.BundleError: nowhere is not a model bundle: it has no manifest.json. Make one with ...
+    """
 
     path: Path
     manifest: Manifest

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
+from streamtune.extras import needs
 from streamtune.models.bundle import ClusterModel, ModelBundle
-from streamtune.reports.cluster_pictures import draw_dataflow
+
+with needs("learn", "a picture of a model"):
+    from matplotlib.figure import Figure
+
+    from streamtune.reports.cluster_pictures import draw_dataflow
 
 _PANEL_INCHES = (9.0, 1.9)
 

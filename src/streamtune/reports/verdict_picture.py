@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib as mpl
+from streamtune.extras import needs
+from streamtune.tuners.streamtune.estimator import Verdict
 
-from streamtune.tuners.streamtune import Verdict
+with needs("learn", "a picture of a recommendation"):
+    import matplotlib as mpl
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
 
 _COLUMNS = 4
 

@@ -36,7 +36,13 @@ def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def build_session(settings: SparkSettings | None = None) -> SparkSession:
-    """The running session if there is one, else a new one."""
+    """The running session if there is one, else a new one.
+
+    >>> two_cores = SparkSettings(master="local[2]", conf={"spark.driver.memory": "1g"})
+    >>> two_cores.effective["spark.driver.memory"], two_cores.effective["spark.sql.session.timeZone"]
+    ('1g', 'UTC')
+    >>> spark = build_session(two_cores)  # doctest: +SKIP
+    """
     properties = (settings or SparkSettings()).effective
     _require_java()
     # Otherwise Spark's Python workers start whatever `python3` is on the path, which may lack NumPy and Arrow.

@@ -1,6 +1,8 @@
-"""The methods: one file or folder each, behind one small interface. Importing this package loads none of them."""
+"""The methods: one file or folder each, behind one small interface.
 
-from __future__ import annotations
+Importing this room loads no method: names are loaded when they are used, so that DS2 needs nothing that StreamTune
+needs (``registry`` says what that is).
+"""
 
 from typing import TYPE_CHECKING
 
@@ -13,16 +15,8 @@ if TYPE_CHECKING:
     from streamtune.tuners.ds2 import DS2, CalibratedDS2
     from streamtune.tuners.flink_autoscaler import FlinkAutoscaler
     from streamtune.tuners.greedy import Greedy
-    from streamtune.tuners.making import (
-        NEED_A_COST_MODEL,
-        NEED_A_MODEL,
-        TUNERS,
-        check_tuner,
-        load_model,
-        make_contestant,
-        make_tuner,
-        tuner_names,
-    )
+    from streamtune.tuners.making import load_model, make_contestant, make_tuner
+    from streamtune.tuners.registry import NEED_A_COST_MODEL, NEED_A_MODEL, TUNERS, check_tuner, tuner_names
     from streamtune.tuners.settings import (
         TUNER_SETTINGS,
         ContTuneSettings,
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
     )
     from streamtune.tuners.streamtune import Memory, PaperStreamTune, Pretrained, StreamTune, StreamTuneSettings
 else:
-    __getattr__ = lazily(
+    __getattr__, __dir__ = lazily(
         __name__,
         {
             "base": ["Recommendation", "Tuner"],
@@ -43,16 +37,8 @@ else:
             "ds2": ["DS2", "CalibratedDS2"],
             "flink_autoscaler": ["FlinkAutoscaler"],
             "greedy": ["Greedy"],
-            "making": [
-                "NEED_A_COST_MODEL",
-                "NEED_A_MODEL",
-                "TUNERS",
-                "check_tuner",
-                "load_model",
-                "make_contestant",
-                "make_tuner",
-                "tuner_names",
-            ],
+            "making": ["load_model", "make_contestant", "make_tuner"],
+            "registry": ["NEED_A_COST_MODEL", "NEED_A_MODEL", "TUNERS", "check_tuner", "tuner_names"],
             "settings": [
                 "TUNER_SETTINGS",
                 "ContTuneSettings",

@@ -15,6 +15,10 @@ class Recommendation:
     """A plan, and for every operator why it got its number: a sentence, and the figures behind it.
 
     ``provisional`` means: deploy this to learn from it, then ask me again, whatever is seen.
+
+    >>> better = Recommendation(Plan({"bids": 1, "hot": 12}), why={"bids": "a source is kept", "hot": "98 % busy"})
+    >>> better.plan["hot"], better.why["hot"], better.provisional
+    (12, '98 % busy', False)
     """
 
     plan: Plan
@@ -27,7 +31,16 @@ class Tuner(ABC):
     """Decides parallelism for one job from what is observed of it.
 
     ``learn`` is called with every observation, ``recommend`` when the controller wants a plan for the last one.
-    Decisions depend on the job and its observations alone: no clock, no sockets, no physics.
+    Decisions depend on the job and its observations alone: no clock, no sockets, no physics. One method makes a tuner
+    (``examples/own_tuner.py`` is a whole one):
+
+    >>> class Doubling(Tuner):
+    ...     name = "doubling"
+    ...     def recommend(self, observation: Observation) -> Recommendation:
+    ...         factor = 2 if observation.has_backpressure else 1
+    ...         return Recommendation(Plan({key: factor * degree for key, degree in observation.plan.items()}))
+    >>> Doubling.name
+    'doubling'
     """
 
     name: ClassVar[str]

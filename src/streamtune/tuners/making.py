@@ -1,4 +1,4 @@
-"""Every tuner by its name."""
+"""Tuners by name, with their settings and the models they go by."""
 
 from __future__ import annotations
 
@@ -10,27 +10,12 @@ from streamtune.dataflow import Job
 from streamtune.errors import TuningError
 from streamtune.settings import Settings
 from streamtune.tuners.base import Tuner
-from streamtune.tuners.conttune import ContTune
-from streamtune.tuners.dhalion import Dhalion
-from streamtune.tuners.ds2 import DS2, CalibratedDS2
-from streamtune.tuners.flink_autoscaler import FlinkAutoscaler
-from streamtune.tuners.greedy import Greedy
+from streamtune.tuners.registry import NEED_A_COST_MODEL, REGISTRY, check_tuner
 from streamtune.tuners.settings import TUNER_SETTINGS, FlinkAutoscalerSettings
-from streamtune.tuners.streamtune import Memory, PaperStreamTune, Pretrained, StreamTune
 
 if TYPE_CHECKING:
     from streamtune.models.costmodel.model import CostModel
-
-# Every one of these can be made from a job alone.
-TUNERS: dict[str, type[Tuner]] = {
-    tuner.name: tuner for tuner in (StreamTune, DS2, CalibratedDS2, ContTune, FlinkAutoscaler, Dhalion, Greedy)
-}
-NEED_A_MODEL = (PaperStreamTune.name,)
-NEED_A_COST_MODEL = ("zerotune",)
-
-
-def tuner_names() -> list[str]:
-    return [*TUNERS, *NEED_A_MODEL, *NEED_A_COST_MODEL]
+    from streamtune.tuners.streamtune.pretrained import Pretrained
 
 
 def make_tuner(
@@ -46,6 +31,13 @@ def make_tuner(
 
     ``model`` (a bundle, or one already assigned to the job), ``cost_model`` and ``state`` serve the tuners that can use
     them.
+
+    >>> from streamtune.workloads import load
+    >>> make_tuner("ds2", load("nexmark-q5").spec.job).name
+    'ds2'
+    >>> make_tuner("ds3", load("nexmark-q5").spec.job)
+    Traceback (most recent call last):
+    streamtune.errors.TuningError: unknown tuner 'ds3': choose one of conttune, dhalion, ds2, ...
     """
     check_tuner(name, has_model=model is not None, has_cost_model=cost_model is not None)
     kind = TUNER_SETTINGS[name]
@@ -56,13 +48,13 @@ def make_tuner(
     if isinstance(model, Path):
         model = load_model(model, job)
     chosen: Any = settings or kind()  # checked above; each tuner takes its own class
-    if name == StreamTune.name:
-        return StreamTune(job, chosen, model=model, memory=None if state is None else Memory(state, job))
-    if name == PaperStreamTune.name:
-        return PaperStreamTune(job, chosen, model=model)
-    if name == CalibratedDS2.name:
+    if name in ("streamtune", "streamtune-paper"):
+        return _streamtune(name, job, chosen, model, state)
+    if name == "ds2-calibrated":
+        from streamtune.tuners.ds2 import CalibratedDS2
+
         return CalibratedDS2(job, None if model is None else model.capacity.saturated_busy, chosen)
-    make: Callable[[Job, Settings], Tuner] = TUNERS[name]
+    make: Callable[[Job, Settings], Tuner] = REGISTRY[name].load(name)
     return make(job, chosen)
 
 
@@ -75,9 +67,18 @@ def make_contestant(
     settings: Settings | None = None,
 ) -> Tuner:
     """A tuner for a contest in which every rate is one tuning process: nobody waits an hour before scaling down."""
-    if name == FlinkAutoscaler.name:
+    if name == "flink-autoscaler":
         settings = (settings or FlinkAutoscalerSettings()).replace(scale_down_interval_s=0)
     return make_tuner(name, job, model=model, cost_model=cost_model, settings=settings)
+
+
+def _streamtune(name: str, job: Job, settings: Any, model: Pretrained | None, state: Path | None) -> Tuner:
+    """Loads SciPy and scikit-learn."""
+    from streamtune.tuners.streamtune import Memory, PaperStreamTune, StreamTune
+
+    if name == PaperStreamTune.name:
+        return PaperStreamTune(job, settings, model=model)
+    return StreamTune(job, settings, model=model, memory=None if state is None else Memory(state, job))
 
 
 def _zerotune(job: Job, cost_model: Path | CostModel | None, settings: Any) -> Tuner:
@@ -89,16 +90,6 @@ def _zerotune(job: Job, cost_model: Path | CostModel | None, settings: Any) -> T
         cost_model = CostModel.load(cost_model)
     assert cost_model is not None
     return ZeroTune(job, cost_model, settings=settings)
-
-
-def check_tuner(name: str, *, has_model: bool, has_cost_model: bool = False) -> None:
-    """Refuse a tuner that cannot be made, before anything starts."""
-    if name not in tuner_names():
-        raise TuningError(f"unknown tuner '{name}': choose one of {', '.join(sorted(tuner_names()))}")
-    if name in NEED_A_MODEL and not has_model:
-        raise TuningError(f"'{name}' needs a model: give --model; 'streamtune pretrain' makes one")
-    if name in NEED_A_COST_MODEL and not has_cost_model:
-        raise TuningError(f"'{name}' needs a cost model: give --cost-model; 'streamtune costmodel train' makes one")
 
 
 def load_model(path: Path, job: Job) -> Pretrained:

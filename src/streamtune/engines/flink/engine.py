@@ -54,6 +54,11 @@ class FlinkEngine(Engine):
     """Attaches to running jobs, or submits specs through ``submitter`` as emulated jobs.
 
     ``program`` says how an attached job can be submitted again, for clusters that cannot rescale live.
+
+    >>> with FlinkClient("http://127.0.0.1:1", retries=0) as client:  # nobody listens there
+    ...     FlinkEngine(client).attach("my-job")
+    Traceback (most recent call last):
+    streamtune.engines.flink.client.FlinkUnreachableError: ...
     """
 
     def __init__(

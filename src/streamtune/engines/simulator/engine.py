@@ -30,6 +30,16 @@ class Simulator(Engine):
 
     Time passes only inside ``observe``, and in the downtime of deployments. Without a ``cluster`` every instance has a
     core of its own; with one, hosts, links and chaining matter (see ``hosts``).
+
+    >>> from streamtune.workloads import load
+    >>> spec = load("nexmark-q1").spec
+    >>> engine = Simulator.of(spec)
+    >>> deployment = engine.deploy(spec.job, Plan(dict.fromkeys(spec.job.dataflow.index, 1)))
+    >>> engine.observe(deployment, MeasurementWindow()).has_backpressure
+    True
+    >>> deployment = engine.rescale(deployment, Plan(dict.fromkeys(spec.job.dataflow.index, 60)))
+    >>> engine.observe(deployment, MeasurementWindow()).has_backpressure
+    False
     """
 
     def __init__(

@@ -40,6 +40,11 @@ class TimelyEngine(Engine):
 
     A rescale is a stop and a start: state and records in flight are given up, as sources are generators here. An engine
     is a context manager; leaving it ends all its jobs.
+
+    >>> from streamtune.workloads import load
+    >>> with TimelyEngine.of(load("nexmark-q1").spec) as engine:
+    ...     engine.capabilities.reports_backpressure, engine.capabilities.drives_sources
+    (False, True)
     """
 
     def __init__(

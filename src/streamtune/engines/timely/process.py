@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import selectors
@@ -17,6 +16,7 @@ from typing import IO, Any
 
 from streamtune.engines.timely.order import Order
 from streamtune.errors import EngineError
+from streamtune.extras import require
 
 _ANSWER_TIMEOUT_S = 20.0
 _STOP_TIMEOUT_S = 3.0
@@ -31,8 +31,7 @@ class WorkerProcess:
     """One child. It ends with ``stop``, with this object, or with the parent, whichever comes first."""
 
     def __init__(self, order: Order) -> None:
-        if importlib.util.find_spec("bytewax") is None:
-            raise EngineError("bytewax is not installed: pip install 'streamtune[timely]'")
+        require("bytewax", extra="timely", what="the Timely engine")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `_end`
         self._child = subprocess.Popen(
             [sys.executable, "-m", "streamtune.engines.timely.worker"],

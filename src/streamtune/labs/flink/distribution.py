@@ -15,7 +15,7 @@ from streamtune.errors import EngineError
 
 HOME_VARIABLE = "STREAMTUNE_FLINK_HOME"
 _OLDEST_JAVA = 11
-_INSTALL_FLINK = "pip install --no-deps apache-flink-libraries==2.3.0"
+_INSTALL_FLINK = "install the extra 'flink' with pip install 'streamtune[flink]'"
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class FlinkDistribution:
             package = importlib.util.find_spec("pyflink")
             places = list(package.submodule_search_locations or ()) if package else []
             if not places:
-                raise EngineError(f"Flink is not installed: run '{_INSTALL_FLINK}', or set {HOME_VARIABLE}")
+                raise EngineError(f"Flink is not installed: {_INSTALL_FLINK}, or set {HOME_VARIABLE}")
             given = Path(places[0])
         distribution = cls(given.resolve())
         if not distribution._dist_jars:
             raise EngineError(
-                f"{given} is no Flink: it has no lib/flink-dist-*.jar. Run '{_INSTALL_FLINK}', or set {HOME_VARIABLE}"
+                f"{given} is no Flink, it has no lib/flink-dist-*.jar: {_INSTALL_FLINK}, or set {HOME_VARIABLE}"
             )
         return distribution
 

@@ -1,4 +1,7 @@
-"""StreamTune's online tuner: Algorithm 2 of the paper, and the better one built on top of it."""
+"""StreamTune's online tuner: Algorithm 2 of the paper, and the better one built on top of it.
+
+Its settings and its memory load nothing; the tuner itself needs the extra ``streamtune[learn]``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from streamtune.tuners.streamtune.settings import StreamTuneSettings
     from streamtune.tuners.streamtune.tuner import PaperStreamTune, StreamTune
 else:
-    __getattr__ = lazily(
+    __getattr__, __dir__ = lazily(
         __name__,
         {
             "estimator": ["Verdict"],

@@ -28,6 +28,15 @@ class StreamTune(Tuner):
 
     The safe rule: an operator of which nothing is known keeps its parallelism; backpressure that no operator can be
     blamed for makes the suspects behind it grow by a tenth.
+
+    >>> from streamtune.control.controller import Controller
+    >>> from streamtune.engines.simulator import Simulator
+    >>> from streamtune.workloads import load
+    >>> spec = load("nexmark-q1").spec
+    >>> engine = Simulator.of(spec)
+    >>> outcome = Controller(engine, StreamTune(spec.job)).tune(engine.deploy(spec.job, spec.job.initial_plan))
+    >>> outcome.stop_reason, outcome.backpressure
+    ('no_backpressure', False)
     """
 
     name = "streamtune"
