@@ -38,32 +38,37 @@ if TYPE_CHECKING:
     from streamtune.tuners.base import Recommendation, Tuner
     from streamtune.tuners.streamtune.tuner import StreamTune
 else:
-    from streamtune.lazy import lazy_names
+    # Heavy things are loaded when they are used; what is not installed is told in one sentence.
+    from streamtune.extras import explain_missing_packages
+    from streamtune.lazy import lazily
 
-    __getattr__, __dir__ = lazy_names(
+    explain_missing_packages()
+    __getattr__ = lazily(
         __name__,
         {
-            "Controller": "streamtune.control.controller",
-            "Supervisor": "streamtune.control.supervisor",
-            "Job": "streamtune.dataflow.job",
-            "Observation": "streamtune.dataflow.observation",
-            "Plan": "streamtune.dataflow.plan",
-            "load_spec": "streamtune.dataflow.spec",
-            "Engine": "streamtune.engines.base",
-            "MeasurementWindow": "streamtune.engines.base",
-            "FlinkEngine": "streamtune.engines.flink.engine",
-            "Simulator": "streamtune.engines.simulator.engine",
-            "TimelyEngine": "streamtune.engines.timely.engine",
-            "StreamTuneError": "streamtune.errors",
-            "History": "streamtune.history.store",
-            "ModelBundle": "streamtune.models.bundle",
-            "build_session": "streamtune.spark.session",
-            "make_tuner": "streamtune.tuners",
-            "Recommendation": "streamtune.tuners.base",
-            "Tuner": "streamtune.tuners.base",
-            "StreamTune": "streamtune.tuners.streamtune.tuner",
+            "control.controller": ["Controller"],
+            "control.supervisor": ["Supervisor"],
+            "dataflow.job": ["Job"],
+            "dataflow.observation": ["Observation"],
+            "dataflow.plan": ["Plan"],
+            "dataflow.spec": ["load_spec"],
+            "engines.base": ["Engine", "MeasurementWindow"],
+            "engines.flink.engine": ["FlinkEngine"],
+            "engines.simulator.engine": ["Simulator"],
+            "engines.timely.engine": ["TimelyEngine"],
+            "errors": ["StreamTuneError"],
+            "history.store": ["History"],
+            "models.bundle": ["ModelBundle"],
+            "spark.session": ["build_session"],
+            "tuners": ["make_tuner"],
+            "tuners.base": ["Recommendation", "Tuner"],
+            "tuners.streamtune.tuner": ["StreamTune"],
         },
     )
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Controller",

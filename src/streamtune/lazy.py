@@ -1,28 +1,27 @@
-"""Names of a package that are imported when they are first used (PEP 562)."""
+"""Names that a package offers without loading the modules they live in: only a name that is used is imported."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package whose names live in the given modules.
+def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package (PEP 562): module below it → the names it gives.
 
-    Type checkers do not look in here: such a package repeats its names as imports under ``TYPE_CHECKING``. A test
-    compares the two lists.
+    >>> find = lazily("streamtune", {"errors": ["StreamTuneError"]})
+    >>> find("StreamTuneError").__name__
+    'StreamTuneError'
+    >>> find("Nothing")
+    Traceback (most recent call last):
+    AttributeError: module 'streamtune' has no attribute 'Nothing'
     """
+    homes = {name: module for module, given in names.items() for name in given}
 
-    def __getattr__(name: str) -> Any:  # noqa: N807 - this is the function that PEP 562 asks for
-        if name not in modules:
+    def find(name: str) -> Any:
+        if name not in homes:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = getattr(import_module(modules[name]), name)
-        setattr(sys.modules[package], name, value)  # found directly from now on
-        return value
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
 
-    def __dir__() -> list[str]:  # noqa: N807
-        return sorted({*vars(sys.modules[package]), *modules})
-
-    return __getattr__, __dir__
+    return find

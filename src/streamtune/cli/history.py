@@ -14,7 +14,7 @@ from rich.table import Table
 
 from streamtune.cli.output import err, out, print_json
 from streamtune.errors import StreamTuneError
-from streamtune.extras import needs
+from streamtune.extras import require
 
 if TYPE_CHECKING:
     from streamtune.history.ingest import IngestReport
@@ -41,12 +41,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @contextmanager
 def open_history(location: str, master: str | None, conf: list[str] | None, table_format: str) -> Iterator[History]:
     """The history with a Spark session; one that is started here is stopped at the end."""
-    with needs("spark", "an execution history"):
-        from pyspark.sql import SparkSession
+    require("pyspark", "pandas", "pyarrow", extra="spark", what="an execution history")
+    from pyspark.sql import SparkSession
 
-        from streamtune.history.store import History
-        from streamtune.spark.session import SparkSettings, build_session, parse_conf
-        from streamtune.spark.tables import TableSettings
+    from streamtune.history.store import History
+    from streamtune.spark.session import SparkSettings, build_session, parse_conf
+    from streamtune.spark.tables import TableSettings
 
     settings = SparkSettings(master=master, conf=parse_conf(conf or []))
     err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")

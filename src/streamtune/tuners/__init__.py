@@ -21,27 +21,20 @@ if TYPE_CHECKING:
     from streamtune.tuners.streamtune.settings import StreamTuneSettings
     from streamtune.tuners.streamtune.tuner import PaperStreamTune, StreamTune
 else:
-    from streamtune.lazy import lazy_names
+    from streamtune.lazy import lazily
 
-    __getattr__, __dir__ = lazy_names(
+    __getattr__ = lazily(
         __name__,
         {
-            "ContTune": "streamtune.tuners.conttune",
-            "ContTuneSettings": "streamtune.tuners.conttune",
-            "Dhalion": "streamtune.tuners.dhalion",
-            "DhalionSettings": "streamtune.tuners.dhalion",
-            "CalibratedDS2": "streamtune.tuners.ds2",
-            "DS2": "streamtune.tuners.ds2",
-            "DS2Settings": "streamtune.tuners.ds2",
-            "FlinkAutoscaler": "streamtune.tuners.flink_autoscaler",
-            "FlinkAutoscalerSettings": "streamtune.tuners.flink_autoscaler",
-            "Greedy": "streamtune.tuners.greedy",
-            "GreedySettings": "streamtune.tuners.greedy",
-            "Memory": "streamtune.tuners.streamtune.memory",
-            "Pretrained": "streamtune.tuners.streamtune.pretrained",
-            "StreamTuneSettings": "streamtune.tuners.streamtune.settings",
-            "PaperStreamTune": "streamtune.tuners.streamtune.tuner",
-            "StreamTune": "streamtune.tuners.streamtune.tuner",
+            "conttune": ["ContTune", "ContTuneSettings"],
+            "dhalion": ["Dhalion", "DhalionSettings"],
+            "ds2": ["DS2", "CalibratedDS2", "DS2Settings"],
+            "flink_autoscaler": ["FlinkAutoscaler", "FlinkAutoscalerSettings"],
+            "greedy": ["Greedy", "GreedySettings"],
+            "streamtune.memory": ["Memory"],
+            "streamtune.pretrained": ["Pretrained"],
+            "streamtune.settings": ["StreamTuneSettings"],
+            "streamtune.tuner": ["PaperStreamTune", "StreamTune"],
         },
     )
 

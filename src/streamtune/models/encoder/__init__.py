@@ -3,12 +3,9 @@
 Importing this room loads torch; nothing else in StreamTune does unless it is asked for a learned model.
 """
 
-from streamtune.extras import needs
-
-with needs("learn", "an encoder"):
-    from streamtune.models.encoder.graphs import Batch, GraphSet, scaled_log
-    from streamtune.models.encoder.network import BottleneckNetwork, NetworkSettings
-    from streamtune.models.encoder.training import Trained, TrainingSettings, train
+from streamtune.models.encoder.graphs import Batch, GraphSet, scaled_log
+from streamtune.models.encoder.network import BottleneckNetwork, NetworkSettings
+from streamtune.models.encoder.training import Trained, TrainingSettings, train
 
 __all__ = [
     "Batch",

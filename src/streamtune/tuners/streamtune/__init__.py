@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from streamtune.tuners.streamtune.settings import StreamTuneSettings
     from streamtune.tuners.streamtune.tuner import PaperStreamTune, StreamTune
 else:
-    from streamtune.lazy import lazy_names
+    from streamtune.lazy import lazily
 
-    __getattr__, __dir__ = lazy_names(
+    __getattr__ = lazily(
         __name__,
         {
-            "Verdict": "streamtune.tuners.streamtune.estimator",
-            "Memory": "streamtune.tuners.streamtune.memory",
-            "Pretrained": "streamtune.tuners.streamtune.pretrained",
-            "StreamTuneSettings": "streamtune.tuners.streamtune.settings",
-            "PaperStreamTune": "streamtune.tuners.streamtune.tuner",
-            "StreamTune": "streamtune.tuners.streamtune.tuner",
+            "estimator": ["Verdict"],
+            "memory": ["Memory"],
+            "pretrained": ["Pretrained"],
+            "settings": ["StreamTuneSettings"],
+            "tuner": ["PaperStreamTune", "StreamTune"],
         },
     )
 
