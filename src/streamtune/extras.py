@@ -139,6 +139,12 @@ class _Explaining(SourceFileLoader):
             if told is None:
                 raise
             raise told from error
+        except MissingExtraError as error:
+            # An experiment that lacks a cost model lacks more than that: tell all its extras at once.
+            told = missing_extra(module.__name__, error.name or "")
+            if told is None or not set(told.extra.split(",")) > set(error.extra.split(",")):
+                raise
+            raise told from error
 
 
 class _Finder:

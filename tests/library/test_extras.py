@@ -28,7 +28,6 @@ EXCEPTIONS: dict[str, str] = {
     "streamtune.reports.advice_picture": "learn",
     "streamtune.reports.model_picture": "learn",
     "streamtune.reports.verdict_picture": "learn",
-    "streamtune.experiments": "spark,learn,timely,flink",
     "streamtune.engines.timely": "",
     "streamtune.engines.timely.flow": "timely",
     "streamtune.engines.timely.worker": "timely",
@@ -136,6 +135,12 @@ def test_all_brings_every_extra() -> None:
     everything = set(installed.distributions("all"))
     for extra in EXTRAS:
         assert installed.distributions(extra) <= everything, extra
+
+
+def test_a_room_that_needs_several_extras_names_them_all() -> None:
+    [error] = imported((), ["streamtune.experiments.platform"]).values()
+    assert error.startswith("MissingExtraError: an experiment needs ")
+    assert "install the extras 'spark' and 'learn' with pip install 'streamtune[spark,learn]'" in error
 
 
 def test_what_no_extra_brings_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
