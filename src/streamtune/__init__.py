@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     from streamtune.tuners.base import Recommendation, Tuner
     from streamtune.tuners.streamtune.tuner import StreamTune
 else:
+    # Heavy things are loaded when they are used; what is not installed is told in one sentence.
+    from streamtune.extras import explain_missing_packages
     from streamtune.lazy import lazily
 
-    __getattr__, __dir__ = lazily(
+    explain_missing_packages()
+    __getattr__ = lazily(
         __name__,
         {
             "control.controller": ["Controller"],
@@ -62,6 +65,10 @@ else:
             "tuners.streamtune.tuner": ["StreamTune"],
         },
     )
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Controller",

@@ -1,15 +1,17 @@
 """Optional packages: a missing one ends in one sentence that names the extra to install.
 
-A room whose every module needs an extra calls ``require`` in its ``__init__``; a module in a mixed room imports its
-packages inside ``needs``. Neither loads anything by itself.
+Nothing is loaded here. Modules import their packages at the top as everywhere; ``explain_missing_packages`` (called by
+``streamtune/__init__``) sees to it that the one that is not there is told in our words. What can be checked before
+anything starts, a tuner for instance, is checked with ``require``.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import ModuleType
 
 from streamtune.errors import StreamTuneError
 
@@ -32,6 +34,32 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "provision": ("scipy", "sklearn", "statsforecast"),
     "autoconfig": ("optuna", "cmaes", "botorch", "torch"),
     "sundog": ("pyspark", "pandas", "pyarrow", "matplotlib", "sklearn", "xgboost", "ir_measures"),
+}
+
+# What needs an extra, by room or module: the extras, and how to call it. The longest name counts.
+NEEDS: dict[str, tuple[str, str]] = {
+    "streamtune.spark": ("spark", "Spark"),
+    "streamtune.history": ("spark", "an execution history"),
+    "streamtune.training": ("spark,learn", "training on a history"),
+    "streamtune.experiments": ("spark,learn", "an experiment"),
+    "streamtune.models": ("learn", "a learned model"),
+    "streamtune.models.bottleneck": ("learn", "a bottleneck classifier"),
+    "streamtune.models.bundle": ("learn", "a model bundle"),
+    "streamtune.models.capacity": ("learn", "a capacity curve"),
+    "streamtune.models.costmodel": ("learn", "a cost model"),
+    "streamtune.models.encoder": ("learn", "an encoder"),
+    "streamtune.tuners.streamtune": ("learn", "the tuner 'streamtune'"),
+    "streamtune.tuners.zerotune": ("learn", "the tuner 'zerotune'"),
+    "streamtune.reports": ("learn", "a picture"),
+    "streamtune.reports.cluster_pictures": ("spark", "a picture of clusters"),
+    "streamtune.labs.cost_plans": ("spark,learn", "plans for a cost model"),
+    "streamtune.labs.cost_runs": ("learn", "plans for a cost model"),
+    "streamtune.labs.histories": ("spark", "a generated history"),
+    "streamtune.engines.timely": ("timely", "the Timely engine"),
+    "streamtune.placement": ("placement", "placement by METIS"),
+    "streamtune.provisioning": ("provision", "provisioning"),
+    "streamtune.autoconfig": ("autoconfig", "auto-configuration"),
+    "streamtune.sundog": ("sundog", "Sundog"),
 }
 
 
@@ -83,19 +111,61 @@ def require(*packages: str, extra: str, what: str) -> None:
         raise MissingExtraError(what, missing, extra)
 
 
-@contextmanager
-def needs(extra: str, what: str) -> Iterator[None]:
-    """Imports of an extra's packages: a missing one ends in our sentence, any other failure as it is.
+def missing_extra(module: str, package: str) -> MissingExtraError | None:
+    """The error for a package that a module of ours could not import; None if no extra brings that package.
 
-    >>> with needs("timely", "the Timely engine"):
-    ...     raise ModuleNotFoundError("No module named 'bytewax'", name="bytewax")
-    Traceback (most recent call last):
-    streamtune.extras.MissingExtraError: the Timely engine needs bytewax, not installed here: install the extra ...
+    >>> print(missing_extra("streamtune.history.ingest", "pyspark.sql"))
+    an execution history needs pyspark, not installed here: install the extra 'spark' with pip install ...
+    >>> missing_extra("streamtune.history.ingest", "colours")
     """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS[extra]:
-            raise
-        raise MissingExtraError(what, (package,), extra) from error
+    package = package.partition(".")[0]
+    bringing = [extra for extra, packages in EXTRAS.items() if package in packages]
+    if not bringing:
+        return None
+    rooms = [room for room in NEEDS if module == room or module.startswith(f"{room}.")]
+    extra, what = NEEDS[max(rooms, key=len)] if rooms else (bringing[0], module)
+    fits = any(package in EXTRAS[one] for one in extra.split(","))
+    return MissingExtraError(what, (package,), extra if fits else bringing[0])
+
+
+class _Explaining(SourceFileLoader):
+    """Loads a module of ours as always; if a package of an extra is missing, the error says which extra."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        try:
+            super().exec_module(module)
+        except ModuleNotFoundError as error:
+            told = missing_extra(module.__name__, error.name or "")
+            if told is None:
+                raise
+            raise told from error
+        except MissingExtraError as error:
+            # An experiment that lacks a cost model lacks more than that: tell all its extras at once.
+            told = missing_extra(module.__name__, error.name or "")
+            if told is None or not set(told.extra.split(",")) > set(error.extra.split(",")):
+                raise
+            raise told from error
+
+
+class _Finder:
+    """Finds the modules of ``streamtune`` where they always are; everybody else's are none of its business."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith("streamtune."):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _Explaining(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def explain_missing_packages() -> None:
+    """Let every module of ours that is imported from now on say which extra it lacks. Twice is as good as once.
+
+    The alternative is a block around the imports of some sixty modules, and one more in every module to come.
+    """
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)

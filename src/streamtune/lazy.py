@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package (PEP 562): module below it → the names it gives.
+def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package (PEP 562): module below it → the names it gives.
 
-    Type checkers do not look in here: such a package repeats its names as imports under ``TYPE_CHECKING``.
-
-    >>> find, listed = lazily("streamtune", {"errors": ["StreamTuneError"]})
-    >>> find("StreamTuneError").__name__, "StreamTuneError" in listed()
-    ('StreamTuneError', True)
+    >>> find = lazily("streamtune", {"errors": ["StreamTuneError"]})
+    >>> find("StreamTuneError").__name__
+    'StreamTuneError'
     >>> find("Nothing")
     Traceback (most recent call last):
     AttributeError: module 'streamtune' has no attribute 'Nothing'
@@ -25,8 +22,6 @@ def lazily(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = getattr(import_module(f"{package}.{homes[name]}"), name)
-        setattr(sys.modules[package], name, value)  # found directly from now on
-        return value
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+    return find

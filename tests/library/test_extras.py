@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -14,44 +15,24 @@ import pytest
 
 import streamtune
 from library import installed
-from streamtune.extras import EXTRAS, MissingExtraError, needs, require
+from streamtune.extras import EXTRAS, NEEDS, MissingExtraError, explain_missing_packages
 from streamtune.tuners.registry import REGISTRY
 
 HERE = Path(__file__).parent
 SOURCE = Path(streamtune.__file__).parent
 
-# Which extras a room or module needs; the longest name counts. What is not named here works on a plain install.
-LEARN, SPARK, BOTH = frozenset({"learn"}), frozenset({"spark"}), frozenset({"learn", "spark"})
-NEEDS: dict[str, frozenset[str]] = {
-    "streamtune.spark": SPARK,
-    "streamtune.history": SPARK,
-    "streamtune.training": BOTH,
-    "streamtune.experiments": BOTH | {"timely", "flink"},
-    "streamtune.models.assigned": LEARN,
-    "streamtune.models.bundle": LEARN,
-    "streamtune.models.bottleneck": LEARN,
-    "streamtune.models.capacity": LEARN,
-    "streamtune.models.costmodel": LEARN,
-    "streamtune.models.encoder": LEARN,
-    "streamtune.tuners.streamtune.algorithm2": LEARN,
-    "streamtune.tuners.streamtune.posterior": LEARN,
-    "streamtune.tuners.streamtune.pretrained": LEARN,
-    "streamtune.tuners.streamtune.tuner": LEARN,
-    "streamtune.tuners.zerotune": LEARN,
-    "streamtune.reports.advice_picture": LEARN,
-    "streamtune.reports.model_picture": LEARN,
-    "streamtune.reports.verdict_picture": LEARN,
-    "streamtune.reports.cluster_pictures": SPARK,
-    "streamtune.labs.histories": SPARK,
-    "streamtune.labs.cost_plans": BOTH,
-    "streamtune.labs.cost_runs": LEARN,
-    "streamtune.engines.timely.flow": frozenset({"timely"}),
-    "streamtune.engines.timely.worker": frozenset({"timely"}),
-    "streamtune.placement": frozenset({"placement"}),
-    "streamtune.provisioning": frozenset({"provision"}),
-    "streamtune.autoconfig": frozenset({"autoconfig"}),
-    "streamtune.sundog": frozenset({"sundog"}),
+# Modules that need less than their room as ``NEEDS`` has it, or more.
+EXCEPTIONS: dict[str, str] = {
+    "streamtune.models.features": "",
+    "streamtune.reports": "",
+    "streamtune.reports.advice_picture": "learn",
+    "streamtune.reports.model_picture": "learn",
+    "streamtune.reports.verdict_picture": "learn",
+    "streamtune.engines.timely": "",
+    "streamtune.engines.timely.flow": "timely",
+    "streamtune.engines.timely.worker": "timely",
 }
+EXPECTED = {room: extras for room, (extras, _) in NEEDS.items()} | EXCEPTIONS
 
 
 def modules() -> list[str]:
@@ -77,8 +58,11 @@ def needs_of(name: str) -> frozenset[str]:
     module, _, attribute = name.partition(":")
     if attribute:
         module = facade().get(attribute, module)
-    fitting = [prefix for prefix in NEEDS if module == prefix or module.startswith(f"{prefix}.")]
-    return NEEDS[max(fitting, key=len)] if fitting else frozenset()
+    if module.endswith(".settings"):
+        return frozenset()  # what can be set is known everywhere
+    rooms = [room for room in EXPECTED if module == room or module.startswith(f"{room}.")]
+    extras = EXPECTED[max(rooms, key=len)] if rooms else ""
+    return frozenset(extras.split(",")) - {""}
 
 
 def imported(extras: Iterable[str], names: list[str]) -> dict[str, str]:
@@ -109,7 +93,9 @@ def test_a_plain_install_imports_all_that_needs_no_extra_and_says_what_the_rest_
 
 
 # One extra each; training and the papers' experiments need several.
-@pytest.mark.parametrize("extras", sorted({tuple(sorted(one)) for one in NEEDS.values()}), ids="+".join)
+@pytest.mark.parametrize(
+    "extras", sorted({tuple(sorted(one.split(","))) for one in EXPECTED.values() if one}), ids="+".join
+)
 def test_an_extra_is_enough_for_what_it_names(extras: tuple[str, ...]) -> None:
     names = [name for name in modules() if needs_of(name) == frozenset(extras)]
     if not names:
@@ -151,7 +137,29 @@ def test_all_brings_every_extra() -> None:
         assert installed.distributions(extra) <= everything, extra
 
 
-def test_other_failures_of_an_import_are_left_alone() -> None:
-    with pytest.raises(ModuleNotFoundError, match="colours"), needs("learn", "a picture"):
-        raise ModuleNotFoundError("No module named 'colours'", name="colours")
-    require(extra="learn", what="nothing")
+def test_a_room_that_needs_several_extras_names_them_all() -> None:
+    [error] = imported((), ["streamtune.experiments.platform"]).values()
+    assert error.startswith("MissingExtraError: an experiment needs ")
+    assert "install the extras 'spark' and 'learn' with pip install 'streamtune[spark,learn]'" in error
+
+
+def test_what_no_extra_brings_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a missing package of an extra is explained; a module that fails in another way fails as it would anyway."""
+    for name, text in {"odd": "import colours_of_the_wind", "lacking": "import pymetis_", "broken": "1 / 0"}.items():
+        (tmp_path / f"{name}_module_of_a_test.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(streamtune, "__path__", [*streamtune.__path__, str(tmp_path)])
+    monkeypatch.setitem(EXTRAS, "placement", ("pymetis_",))
+    with pytest.raises(ModuleNotFoundError, match="colours_of_the_wind"):
+        importlib.import_module("streamtune.odd_module_of_a_test")
+    with pytest.raises(ZeroDivisionError):
+        importlib.import_module("streamtune.broken_module_of_a_test")
+    with pytest.raises(MissingExtraError, match=r"streamtune\[placement\]") as caught:
+        importlib.import_module("streamtune.lacking_module_of_a_test")
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+def test_the_finder_is_there_once_and_minds_its_own_business() -> None:
+    explain_missing_packages()
+    ours = [finder for finder in sys.meta_path if finder.__class__ is type and finder.__module__ == "streamtune.extras"]
+    assert len(ours) == 1
+    assert ours[0].find_spec("json") is None

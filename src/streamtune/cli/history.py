@@ -15,7 +15,7 @@ from rich.table import Table
 from streamtune.cli.options import changed, current_config, resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.errors import StreamTuneError
-from streamtune.extras import needs
+from streamtune.extras import require
 from streamtune.history.settings import FeaturiseSettings, FollowSettings, ValidationSettings
 from streamtune.labs.settings import GenerateSettings
 from streamtune.readings.settings import LabelSettings
@@ -50,11 +50,11 @@ def open_history(
     location: str, master: str | None, conf: list[str] | None, table_format: str | None
 ) -> Iterator[History]:
     """The history with a Spark session; one that is started here is stopped at the end."""
-    with needs("spark", "an execution history"):
-        from pyspark.sql import SparkSession
+    require("pyspark", "pandas", "pyarrow", extra="spark", what="an execution history")
+    from pyspark.sql import SparkSession
 
-        from streamtune.history.store import History
-        from streamtune.spark.session import build_session, parse_conf
+    from streamtune.history.store import History
+    from streamtune.spark.session import build_session, parse_conf
 
     settings = resolved(SparkSettings, master=master)
     settings = settings.replace(conf={**settings.conf, **parse_conf(conf or [])})

@@ -41,6 +41,18 @@ class Supervisor:
 
     Nothing here waits for one job while another is due: engines and controllers say how long they want to wait, and the
     supervisor goes on with whatever is due next. A job that fails ends alone; its error is kept.
+
+    >>> from streamtune.engines.simulator import Simulator
+    >>> from streamtune.tuners import make_tuner
+    >>> from streamtune.workloads import load
+    >>> supervisor = Supervisor()
+    >>> for name in ("nexmark-q1", "nexmark-q2"):
+    ...     spec = load(name).spec
+    ...     engine = Simulator.of(spec)
+    ...     controller = Controller(engine, make_tuner("ds2", spec.job))
+    ...     job = supervisor.add(controller, engine.deploy(spec.job, spec.job.initial_plan))
+    >>> [(job.name, job.outcomes[0].backpressure, job.error) for job in supervisor.run()]
+    [('nexmark-q1', False, None), ('nexmark-q2', False, None)]
     """
 
     def __init__(self, settings: SupervisorSettings | None = None, clock: Clock | None = None) -> None:

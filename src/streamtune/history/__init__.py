@@ -3,7 +3,3 @@
 Importing this package starts nothing and loads no Spark; its modules do. ``history.session`` builds the Spark
 session, ``history.tables`` stores, and every step is a module of its own: generate, ingest, label, featurise, show.
 """
-
-from streamtune.extras import require
-
-require("pyspark", "pandas", "pyarrow", extra="spark", what="an execution history")

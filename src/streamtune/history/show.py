@@ -9,7 +9,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from streamtune.extras import needs
 from streamtune.history.errors import HistoryError
 from streamtune.history.store import History
 
@@ -63,9 +62,8 @@ def _counts(frame: DataFrame | None, key: Column) -> dict[Any, int]:
 
 def plot(summary: Summary, path: str | Path) -> None:
     """Runs by number of operators as a picture, as in Fig. 5 of the StreamTune paper."""
-    with needs("spark", "a picture of a history"):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     if not summary.by_operators:
         raise HistoryError("there is nothing to draw: the history has no valid runs")

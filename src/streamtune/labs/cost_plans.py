@@ -6,17 +6,15 @@ import hashlib
 from collections.abc import Iterator
 from functools import partial
 
-from streamtune.extras import needs
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
 from streamtune.history.store import History
 from streamtune.labs.cost_runs import calibrated_optisample, labelled_plan
 from streamtune.labs.settings import PlanDataSettings
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA
 from streamtune.models.costmodel.optisample import OptiSample
 from streamtune.training.costmodel import plans_table
-
-with needs("spark", "plans for a cost model"):
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_schema
 
 _ROWS_PER_BATCH = 256
 

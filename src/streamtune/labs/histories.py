@@ -18,12 +18,15 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 
 import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from streamtune.dataflow import Observation, Plan, Run
 from streamtune.dataflow.physics import smallest_parallelism
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import SimulatorSettings, simulate_once
-from streamtune.extras import needs
 from streamtune.history.ingest import stored_runs
 from streamtune.history.schema import RUN
 from streamtune.history.store import History
@@ -32,12 +35,6 @@ from streamtune.readings.demand import input_rates
 from streamtune.spark.schemas import nullable
 from streamtune.workloads import Workload, cycle, load, names
 from streamtune.workloads.catalogue import UnknownWorkloadError
-
-with needs("spark", "a generated history"):
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-    from pyspark.sql import functions as sql
-    from pyspark.sql.pandas.types import to_arrow_schema
 
 ENGINE = "simulator"
 _FIRST_RUN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from streamtune.dataflow import Job
-from streamtune.extras import needs
 from streamtune.models.bundle import ClusterModel, ModelBundle
 from streamtune.models.capacity import CapacityPrior
 from streamtune.models.encoder.evaluation import smallest_safe
@@ -18,9 +18,6 @@ from streamtune.models.encoder.graphs import scaled_log
 from streamtune.models.encoder.tables import graphs_of
 from streamtune.readings import LabelSettings
 from streamtune.similarity import measure_pairs, pack
-
-with needs("learn", "a model bundle"):
-    import torch
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

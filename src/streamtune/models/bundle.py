@@ -17,11 +17,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
 from pydantic import Field, ValidationError
+from safetensors.torch import load as load_tensors
 
 from streamtune.dataflow import Dataflow
 from streamtune.errors import StreamTuneError
-from streamtune.extras import needs
 from streamtune.frozen import Frozen
 from streamtune.models.capacity import CapacityPrior
 from streamtune.models.encoder.network import BottleneckNetwork
@@ -29,12 +32,6 @@ from streamtune.models.encoder.settings import NetworkSettings
 from streamtune.models.features import FeatureEncoder
 from streamtune.readings import LabelSettings
 from streamtune.sealed import MANIFEST, checksum, checksums_below, whole_folder
-
-with needs("learn", "a model bundle"):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    import torch
-    from safetensors.torch import load as load_tensors
 
 FORMAT = "streamtune-model"
 VERSION = 2

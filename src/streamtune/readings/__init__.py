@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from streamtune.readings.online import label_observation
     from streamtune.readings.settings import LabelSettings
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "labels": ["BOTTLENECK", "FINE", "UNLABELLED", "OperatorBatch", "label_batch"],

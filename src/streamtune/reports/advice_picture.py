@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from streamtune.extras import needs
 from streamtune.models.costmodel.advice import Advice
-
-with needs("learn", "a picture of an advice"):
-    from matplotlib.figure import Figure
 
 
 def draw_advice(advice: Advice, job: str, path: Path) -> None:

@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path as Outline
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from streamtune.dataflow import Dataflow
-from streamtune.extras import needs
 from streamtune.reports.dag_drawing import BOX_HEIGHT, BOX_WIDTH, draw_dag
-
-with needs("spark", "a picture of clusters"):
-    from matplotlib.axes import Axes
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.patches import FancyBboxPatch, PathPatch
-    from matplotlib.path import Path as Outline
-    from matplotlib.patheffects import withStroke
-    from matplotlib.ticker import MaxNLocator
 
 if TYPE_CHECKING:
     from streamtune.history.cluster import ClusteredShapes, ClusteringSummary, ClusterSummary
@@ -144,8 +141,7 @@ def _most_frequent(found: ClusteredShapes) -> NDArray[np.int64]:
 
 def _scaled(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Multidimensional scaling: Torgerson's classical solution, then SMACOF from there, so that nothing is drawn."""
-    with needs("spark", "a map of clusters"):
-        from sklearn.manifold import smacof
+    from sklearn.manifold import smacof
 
     count = len(distances)
     if count < 3:

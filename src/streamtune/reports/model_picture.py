@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamtune.extras import needs
+from matplotlib.figure import Figure
+
 from streamtune.models.bundle import ClusterModel, ModelBundle
-
-with needs("learn", "a picture of a model"):
-    from matplotlib.figure import Figure
-
-    from streamtune.reports.cluster_pictures import draw_dataflow
+from streamtune.reports.cluster_pictures import draw_dataflow
 
 _PANEL_INCHES = (9.0, 1.9)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from streamtune.extras import needs
-from streamtune.tuners.streamtune.estimator import Verdict
+import matplotlib as mpl
 
-with needs("learn", "a picture of a recommendation"):
-    import matplotlib as mpl
+from streamtune.tuners.streamtune import Verdict
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+mpl.use("Agg")
+import matplotlib.pyplot as plt
 
 _COLUMNS = 4
 

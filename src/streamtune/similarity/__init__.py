@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         similarity_centre,
     )
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "distance": [

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from streamtune.tuners.streamtune import Memory, PaperStreamTune, Pretrained, StreamTune, StreamTuneSettings
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "base": ["Recommendation", "Tuner"],

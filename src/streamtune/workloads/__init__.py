@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streamtune.workloads.rates import cycle, pattern
     from streamtune.workloads.workload import Workload
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "catalogue": ["UnknownWorkloadError", "load", "names"],

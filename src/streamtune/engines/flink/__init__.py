@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from streamtune.engines.flink.rescaling import Program
     from streamtune.engines.flink.settings import FlinkSettings, RescaleSettings
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "client": ["FlinkClient"],

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from streamtune.engines.simulator.oracle import OraclePlan, find_oracle
     from streamtune.engines.simulator.settings import MeasurementError, SimulatorSettings
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "engine": ["Simulator", "simulate_once"],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streamtune.engines.timely.placement import Placement
     from streamtune.engines.timely.settings import TimelySettings
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "engine": ["TimelyEngine", "run_to_the_end"],

@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import bytewax.operators as op
+from bytewax.dataflow import Dataflow, Stream
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.operators import StatefulBatchLogic
+from bytewax.outputs import DynamicSink, StatelessSinkPartition
+
 from streamtune.engines.timely.feed import Feed
 from streamtune.engines.timely.instance import Addressed, Instance, Message
 from streamtune.engines.timely.runtime import Runtime
-from streamtune.extras import needs
-
-with needs("timely", "the Timely engine"):
-    import bytewax.operators as op
-    from bytewax.dataflow import Dataflow, Stream
-    from bytewax.inputs import DynamicSource, StatelessSourcePartition
-    from bytewax.operators import StatefulBatchLogic
-    from bytewax.outputs import DynamicSink, StatelessSinkPartition
 
 
 class _Partition(StatelessSourcePartition[Addressed]):

@@ -14,13 +14,11 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import IO, Any
 
+from bytewax.run import cli_main
+
 from streamtune.engines.timely.flow import build_flow
 from streamtune.engines.timely.order import Order
 from streamtune.engines.timely.runtime import Runtime
-from streamtune.extras import needs
-
-with needs("timely", "the Timely engine"):
-    from bytewax.run import cli_main
 
 # bytewax holds sources back until the last epoch of its own is done. One that never ends gives Timely's own behaviour.
 _ONE_LONG_EPOCH = timedelta(days=365)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from streamtune.labs.flink.settings import ClusterSettings, WorkloadSettings
     from streamtune.labs.flink.submission import Submitter
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "cluster": ["LocalCluster"],

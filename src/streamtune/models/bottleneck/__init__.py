@@ -1,13 +1,10 @@
 """M_f(h, p): classifiers that say whether an operator is a bottleneck, each in a file of its own."""
 
 from streamtune.errors import TuningError
-from streamtune.extras import needs
-
-with needs("learn", "a bottleneck classifier"):
-    from streamtune.models.bottleneck.base import BottleneckClassifier, SafeDegrees, smallest_safe
-    from streamtune.models.bottleneck.boosting import MonotoneBoosting
-    from streamtune.models.bottleneck.network import PlainNetwork
-    from streamtune.models.bottleneck.svm import MonotoneSVM
+from streamtune.models.bottleneck.base import BottleneckClassifier, SafeDegrees, smallest_safe
+from streamtune.models.bottleneck.boosting import MonotoneBoosting
+from streamtune.models.bottleneck.network import PlainNetwork
+from streamtune.models.bottleneck.svm import MonotoneSVM
 
 CLASSIFIERS: dict[str, type[BottleneckClassifier]] = {
     model.name: model for model in (MonotoneSVM, MonotoneBoosting, PlainNetwork)

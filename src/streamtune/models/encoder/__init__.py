@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamtune.models.encoder.settings import NetworkSettings, TrainingSettings
     from streamtune.models.encoder.training import Trained, train
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "graphs": ["Batch", "GraphSet", "scaled_log"],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from streamtune.tuners.streamtune.settings import StreamTuneSettings
     from streamtune.tuners.streamtune.tuner import PaperStreamTune, StreamTune
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__ = lazily(
         __name__,
         {
             "estimator": ["Verdict"],
