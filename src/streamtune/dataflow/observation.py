@@ -90,17 +90,17 @@ SIGNED_METRICS = frozenset({"backlog_growth_per_s"})
 class EdgeMetrics(Frozen):
     """What went over one edge of the dataflow, all instances together."""
 
-    source: str
-    target: str
-    records_per_s: float | None = None
-    bytes_per_s: float | None = None
+    source: str = Field(description="id of the operator that sends")
+    target: str = Field(description="id of the operator that receives")
+    records_per_s: float | None = Field(default=None, description="records sent, where the engine counts them")
+    bytes_per_s: float | None = Field(default=None, description="bytes sent, where the engine counts them")
 
 
 class InstancePairMetrics(EdgeMetrics):
     """What went from one instance to another."""
 
-    source_instance: int = Field(ge=0)
-    target_instance: int = Field(ge=0)
+    source_instance: int = Field(ge=0, description="number of the instance that sends, from 0")
+    target_instance: int = Field(ge=0, description="number of the instance that receives, from 0")
 
 
 class Observation(Frozen):
