@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from streamtune_docs import rooms, settings
+from streamtune_docs import rooms, schema, settings
 from streamtune_docs.fields import table_of
 
 DOCS = Path(__file__).resolve().parents[2]
@@ -15,6 +15,7 @@ DOCS = Path(__file__).resolve().parents[2]
 _COMMITTED: dict[str, Callable[[str], str]] = {
     "fields": table_of,
     "settings": lambda _argument: settings.page(),
+    "schema": schema.part,
     "rooms": lambda _argument: rooms.table(),
 }
 

@@ -31,15 +31,29 @@ def table_of(path: str, own: bool = False) -> str:
     return table(fields, own=own)
 
 
-def table(fields: Mapping[str, FieldInfo], own: bool = False, links: Mapping[type, str] | None = None) -> str:
-    """Rows in the order of declaration. A column of constraints appears when there are any, or when ``own`` asks."""
+def table(
+    fields: Mapping[str, FieldInfo],
+    own: bool = False,
+    links: Mapping[type, str] | None = None,
+    extra: tuple[str, Mapping[str, str]] | None = None,
+) -> str:
+    """Rows in the order of declaration.
+
+    A column of constraints appears when there are any, or when ``own`` asks for it; ``extra`` is one more column, by
+    its title and by field.
+    """
     limits = {name: constraints(field) for name, field in fields.items()}
-    with_limits = own or any(limits.values())
-    head = ["field", "type", "default", *(["constraints"] if with_limits else []), "description"]
-    rows = [head, ["---"] * len(head)]
-    for name, field in fields.items():
-        row = [f"`{field.alias or name}`", type_name(field.annotation, links or {}), default_of(field)]
-        rows.append([*row, *([limits[name]] if with_limits else []), field.description or ""])
+    columns: dict[str, Mapping[str, str]] = {
+        "field": {name: f"`{field.alias or name}`" for name, field in fields.items()},
+        "type": {name: type_name(field.annotation, links) for name, field in fields.items()},
+        "default": {name: default_of(field) for name, field in fields.items()},
+    }
+    if own or any(limits.values()):
+        columns["constraints"] = limits
+    if extra is not None:
+        columns[extra[0]] = extra[1]
+    columns["description"] = {name: field.description or "" for name, field in fields.items()}
+    rows = [list(columns), ["---"] * len(columns), *([cells[name] for cells in columns.values()] for name in fields)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
