@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-import click
 import typer
 
 WIDTH = 110
@@ -17,12 +17,12 @@ def page() -> str:
     return "\n\n".join(_sections(_context(typer.main.get_command(app), "streamtune", None), depth=2))
 
 
-def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
-    """The context in which ``--help`` would be printed, at a fixed width."""
+def _context(command: Any, name: str, parent: Any) -> Any:
+    """What ``--help`` would be printed in, at a fixed width: a context of the click that typer brings."""
     return command.make_context(name, [], parent, resilient_parsing=True, terminal_width=WIDTH, max_content_width=WIDTH)
 
 
-def _sections(context: click.Context, depth: int) -> Iterator[str]:
+def _sections(context: Any, depth: int) -> Iterator[str]:
     command = context.command
     yield f"{'#' * min(depth, 4)} {context.command_path}"
     yield f"```text\n{command.get_help(context).rstrip()}\n```"

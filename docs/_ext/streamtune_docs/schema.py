@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from streamtune.dataflow.features import OperatorFeatures
@@ -42,7 +43,7 @@ VERSION_1 = {
     "edges": frozenset({"source", "target", "partitioning"}),
     "pairs": frozenset(),
 }
-_MODELS = {
+_MODELS: dict[str, type[BaseModel]] = {
     "run": Run,
     "features": OperatorFeatures,
     "metrics": OperatorMetrics,
