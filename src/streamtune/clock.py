@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where 'now' comes from, and how to wait."""
+    """Says what time it is, and how to wait."""
 
     def now(self) -> datetime: ...
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class StreamTuneError(Exception):
-    """Something the user can mend. The message says what is wrong, what was got, and what to do next."""
+    """Something the user can fix. The message says what is wrong, what was found, and what to do next."""
 
 
 class DataflowError(StreamTuneError):
-    """A dataflow, job or plan that cannot be. ``operator`` and ``field`` name the place where known."""
+    """An invalid dataflow, job or plan. ``operator`` and ``field`` name the place where it is known."""
 
     def __init__(self, problem: str, *, operator: str | None = None, field: str | None = None) -> None:
         self.problem = problem
@@ -21,7 +21,7 @@ class DataflowError(StreamTuneError):
 
 
 class SpecError(StreamTuneError):
-    """A job spec that cannot be read; always names the file, and the operator and field where known."""
+    """A job spec that cannot be read. Always names the file; the operator and the field where they are known."""
 
     def __init__(self, file: str, problem: str, *, operator: str | None = None, field: str | None = None) -> None:
         self.file = file
@@ -40,4 +40,4 @@ class EngineError(StreamTuneError):
 
 
 class TuningError(StreamTuneError):
-    """A tuning process that cannot go on."""
+    """A tuning process that cannot continue."""

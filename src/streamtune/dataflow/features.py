@@ -32,7 +32,7 @@ class OperatorFeatures(Frozen):
 
     @classmethod
     def of(cls, operator: Operator) -> Self:
-        """Take an operator apart.
+        """Flatten an operator.
 
         >>> OperatorFeatures.of(Operator(id="j", type="join", join=Join(key_class="long"))).join_key_class
         'long'
@@ -95,6 +95,6 @@ def _columns(kind: type) -> tuple[str, ...]:
     return tuple(name for name, field in OperatorFeatures.model_fields.items() if field.annotation == kind | None)
 
 
-# Table I by kind of column; ``type`` is a category as well, ``id`` is no feature.
+# Table I by kind of column; ``type`` is a category as well, ``id`` is not a feature.
 CATEGORIES = ("type", *_columns(str))
 STATIC_NUMBERS = _columns(float)

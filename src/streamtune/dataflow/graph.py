@@ -24,8 +24,8 @@ class Edge:
 class Dataflow:
     """Operators and the edges between them, checked to be a DAG.
 
-    Any typed DAG will do, also an empty, disconnected or source-less one: what a runnable job needs on top is
-    checked by ``Job``.
+    Any typed DAG is accepted, even an empty or disconnected one or one without sources: ``Job`` checks what a
+    runnable job needs beyond that.
 
     >>> flow = Dataflow.from_edges(["source", "filter", "sink"], [(0, 1), (1, 2)])
     >>> flow.order

@@ -18,14 +18,14 @@ from streamtune.frozen import Frozen
 
 # StreamTune Section V-B: an operator is under backpressure when its backpressured share exceeds 10 %.
 BACKPRESSURE_SHARE = 0.10
-# Busy time comes in whole milliseconds per second, give or take: that much of a share cannot be told apart.
+# Busy time is reported in whole milliseconds per second: shares closer than this cannot be told apart.
 BUSY_RESOLUTION = 0.002
 
 RateOrigin = Literal["measured", "lag", "estimated"]
 
 
-def _nan_for_nothing(value: object) -> object:
-    """Null is NaN, and there is one NaN only, so that equal observations are equal."""
+def _nan_for_null(value: object) -> object:
+    """Null becomes NaN, and always the same NaN object, so that equal observations compare equal."""
     return math.nan if value is None or (isinstance(value, float) and math.isnan(value)) else value
 
 
@@ -35,7 +35,7 @@ def _null_for_nan(value: float) -> float | None:
 
 # A number that may not have been measured: NaN in Python, null in JSON and in tables.
 Measured = Annotated[
-    float, BeforeValidator(_nan_for_nothing), PlainSerializer(_null_for_nan, return_type=float | None, when_used="json")
+    float, BeforeValidator(_nan_for_null), PlainSerializer(_null_for_nan, return_type=float | None, when_used="json")
 ]
 
 

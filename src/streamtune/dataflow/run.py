@@ -123,7 +123,7 @@ class Run(Frozen):
 
     @property
     def observation(self) -> Observation:
-        """What the run saw; a record of version 1 is read as its engine's name says."""
+        """What was observed; how to read a record of version 1 follows from the name of its engine."""
         return Observation(
             observed_at=self.observed_at,
             window_s=self.window_s,

@@ -88,7 +88,7 @@ class DistanceTable:
         return np.asarray(known & ~np.isin(self._keys(first, second), self._unproven))
 
     def survey(self, members: Indices | None = None) -> None:
-        """Cheap bounds for all pairs of ``members`` (all shapes if not given) that nobody has looked at yet."""
+        """Cheap bounds for all pairs of ``members`` (all shapes if not given) that have none yet."""
         chosen = np.arange(len(self)) if members is None else members
         for rows in np.array_split(chosen, max(1, len(chosen) ** 2 // _SLAB)):
             first, second = np.meshgrid(rows, chosen, indexing="ij")

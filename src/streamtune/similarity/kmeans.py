@@ -30,7 +30,7 @@ Init = Literal["random", "k-means++"]
 
 
 class ClusteringError(StreamTuneError):
-    """A clustering that cannot be."""
+    """A clustering that is not possible."""
 
 
 class KMeansSettings(Frozen):
@@ -209,7 +209,7 @@ def _initial_centres(
 
 
 class _Way:
-    """The centres that one start has visited; it ends when they stay, come back, or there were too many."""
+    """The centres that one start has visited; it ends when they stay, when they repeat, or after too many steps."""
 
     def __init__(self, centres: Sequence[int], max_iterations: int) -> None:
         self.visited: list[tuple[int, ...]] = []
@@ -230,7 +230,7 @@ class _Way:
 
     @property
     def circle(self) -> list[tuple[int, ...]]:
-        """Where the way goes round for ever: one place if it is stable. Without one, the place where it broke off."""
+        """The states that repeat for ever: a single one if stable. If there are none, the state where it stopped."""
         return self.visited[self.visited.index(self.centres) :] if self.has_come_back else [self.centres]
 
     @property

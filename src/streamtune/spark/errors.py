@@ -1,4 +1,4 @@
-"""What Spark's room raises on purpose."""
+"""What this room raises on purpose."""
 
 from __future__ import annotations
 
