@@ -99,7 +99,7 @@ def test_bad_encoders_are_refused(tmp_path: Path) -> None:
         FeatureEncoder.from_json(ENCODER.model_copy(update={"version": 99}).to_json())
     with pytest.raises(FeatureError, match="cannot be read"):
         FeatureEncoder.load(tmp_path / "none.json")
-    with pytest.raises(FeatureError, match="'parallelism' is no feature"):
+    with pytest.raises(FeatureError, match="'parallelism' is not a feature"):
         FeatureEncoder.fit({}, {"parallelism": (1, 60)})
 
 

@@ -1,4 +1,4 @@
-"""``Engine``: where jobs run. Deploy, observe, rescale, stop; everything else is the engine's own business."""
+"""``Engine``: where jobs run. Deploy, observe, rescale, stop; everything else is up to the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ObservedPart = Literal["latency", "lag", "edges", "instance_pairs", "hosts", "re
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an engine can do and report, so that nobody has to guess from its name."""
+    """What an engine can do and report, so that nothing has to be guessed from its name."""
 
     name: str
     reports_backpressure: bool
@@ -70,7 +70,7 @@ class MeasurementWindow:
 
 @dataclass(frozen=True)
 class NotReady:
-    """The metrics cannot be trusted yet: why, and when to ask again. Never zeros in disguise."""
+    """The metrics cannot be trusted yet: why, and when to ask again. Never reported as zeros."""
 
     reason: str
     retry_after_s: float = 5.0
@@ -85,7 +85,7 @@ class JobCrashedError(EngineError):
 
 
 class Engine(ABC):
-    """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law."""
+    """The interface every engine implements; ``streamtune.testing.engine_contract`` tests it."""
 
     @property
     @abstractmethod
@@ -105,7 +105,7 @@ class Engine(ABC):
 
     @abstractmethod
     def stop(self, deployment: Deployment) -> None:
-        """End a job. Stopping twice is an error, as is anything else asked of a stopped job."""
+        """End a job. Stopping it twice is an error, as is any other call on a stopped job."""
 
     def set_source_rates(self, deployment: Deployment, rates: Mapping[str, float]) -> None:  # noqa: ARG002
         """Change the rates offered, on engines that drive their own sources."""

@@ -17,7 +17,7 @@ from streamtune.history.schema import RUN
 from streamtune.history.validate import ValidationSettings, check, reason_lists
 from streamtune.spark.schemas import nullable
 
-# `reasons` is null for a blank line, which is no record but counts as a line.
+# `reasons` is null for a blank line, which is not a record but counts as a line.
 CHECKED = StructType(
     [
         *nullable(RUN).fields,

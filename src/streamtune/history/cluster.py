@@ -180,7 +180,7 @@ def read_summary(folder: Path) -> ClusteringSummary:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise HistoryError(
-            f"{file} is no clustering, {place}: {first['msg']}. Run 'streamtune cluster' again"
+            f"{file} is not a clustering, {place}: {first['msg']}. Run 'streamtune cluster' again"
         ) from error
 
 

@@ -191,7 +191,7 @@ class _Checker:
         return self._any_operator(self.is_source & ~rated)
 
     def unknown_source(self) -> Bools:
-        is_source = np.append(self.is_source, False)  # position −1, not found, is no source
+        is_source = np.append(self.is_source, False)  # position −1 means not found: not a source
         return any_per_row(self.rate_row, ~is_source[self.rate_at], self.rows)
 
     def zero_source_rate(self) -> Bools:

@@ -26,7 +26,7 @@ from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
 
-# By the subtasks' own clocks; the rest is what the JobManager's fetches are apart.
+# By the subtasks' own clocks; the rest is the time between two fetches of the JobManager.
 _COVERED_SHARE = 0.8
 
 
@@ -185,7 +185,7 @@ class FlinkEngine(Engine):
             latency_ms = self._poller.latency_ms(attached.job_id, attached.imported, last)
         except FlinkUnreachableError as error:
             return NotReady(str(error))
-        except FlinkNotFoundError as error:  # gone within the window, or between two lives: the next look will tell
+        except FlinkNotFoundError as error:  # gone within the window, or between two attempts: the next poll will show
             return NotReady(str(error), retry_after_s=1.0)
         return observation_between(first, last, deployment.job, self._offered(attached), latency_ms)
 
@@ -196,7 +196,7 @@ class FlinkEngine(Engine):
         except FlinkNotFoundError as error:
             raise EngineError(
                 f"job {attached.job_id} is gone: it was removed, or the JobManager was restarted without high "
-                "availability. Start it again, from its last checkpoint or savepoint, and attach anew"
+                "availability. Start it again, from its last checkpoint or savepoint, and attach again"
             ) from error
         state = state_of(details)
         if details.has_ended:
@@ -204,7 +204,7 @@ class FlinkEngine(Engine):
             raise EngineError(
                 f"job {attached.job_id} is {details.state}"
                 + (f": {cause}" if cause else "")
-                + ". Mend it and start it again, then attach anew"
+                + ". Fix it and start it again, then attach again"
             )
         if state is not None and not details.is_running:
             cause = self.client.failure(attached.job_id)
@@ -212,14 +212,14 @@ class FlinkEngine(Engine):
         return details if state is None else NotReady(state)
 
     def _wait_until_settled(self, attached: _Attached, details: JobDetails, settle_s: float) -> None:
-        """Wait until the last change, ours or a restart of the job's own, lies far enough back."""
+        """Wait until the last change, a rescale or a restart of the job, is long enough ago."""
         elapsed_s = min((details.now_ms - vertex.start_ms) / 1000 for vertex in details.vertices)
         if attached.changed_at is not None:
             elapsed_s = min(elapsed_s, (self._clock.now() - attached.changed_at).total_seconds())
         self._clock.sleep(min(settle_s, max(0.0, settle_s - elapsed_s)))
 
     def _fresh_snapshot(self, attached: _Attached) -> Snapshot | NotReady:
-        """A snapshot that the JobManager fetched just now: asking makes it fetch, the next answer has the result."""
+        """A snapshot that the JobManager has just fetched: one request makes it fetch, the next gets the result."""
         earlier = self._poller.totals(attached.job_id)
         waited_s = 0.0
         while waited_s < self._settings.fetch_patience_s:
@@ -230,7 +230,7 @@ class FlinkEngine(Engine):
         return NotReady(f"no new metrics for {waited_s:.0f} s: the JobManager cannot reach the TaskManagers")
 
     def _later_snapshot(self, attached: _Attached, first: Snapshot, length_s: float) -> Snapshot | NotReady:
-        """The first snapshot whose counters have covered the window, as far as patience goes."""
+        """The first snapshot whose counters cover the window, or the last one before patience runs out."""
         waited_s = 0.0
         while True:
             last = self._poller.snapshot(attached.job_id, attached.imported)
@@ -271,7 +271,7 @@ class FlinkEngine(Engine):
     def set_source_rates(self, deployment: Deployment, rates: Mapping[str, float]) -> None:
         attached = self._find(deployment)
         if attached.rates_file is None:
-            raise EngineError("the job's sources are not ours to drive: rates come from outside")
+            raise EngineError("StreamTune does not drive the job's sources: rates come from outside")
         deployment.job.check_rates(rates)
         write_rates(attached.rates_file, rates)
         attached.changed_at = self._clock.now()

@@ -133,7 +133,7 @@ def _record_bytes(job: Job) -> Floats:
 def _link_limit(
     asked: Demand, topology: Topology, record_bytes: Floats, placed: Ints, is_local: Bools, cluster: Cluster
 ) -> float:
-    """The share of the demand that the links can carry; 1 where they are no limit."""
+    """The share of the demand that the links can carry; 1 where they do not limit it."""
     leaving = np.zeros(len(cluster.hosts))
     arriving = np.zeros(len(cluster.hosts))
     for position, (a, b) in enumerate(topology.edges):

@@ -194,7 +194,7 @@ class Simulation:
         self.started_s = self.down_until_s
 
     def rescale(self, plan: Plan, downtime_s: float) -> None:
-        """Stop behind the records in flight, as a savepoint does, and start anew; windows keep their contents."""
+        """Stop after the records in flight, as a savepoint does, and start again; windows keep their contents."""
         drained_s = self._drain()
         self._apply(plan)
         self._drift[:] = 0.0

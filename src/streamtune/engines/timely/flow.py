@@ -1,4 +1,4 @@
-"""A job as a bytewax dataflow: messages of records, routed to the workers that the placement says."""
+"""A job as a bytewax dataflow: messages of records, routed to the workers that the placement names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Source(DynamicSource[Addressed]):
 
 
 class _Logic(StatefulBatchLogic[Message, Addressed, None]):
-    """Lends an instance Timely's turns. Which instance it is, the first message says."""
+    """Runs an instance in Timely's turns. The first message says which instance it is."""
 
     def __init__(self, key: str, runtime: Runtime) -> None:
         self._key, self._runtime = key, runtime
