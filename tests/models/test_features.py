@@ -93,7 +93,7 @@ def test_json_keeps_it_unchanged(tmp_path: Path) -> None:
 
 
 def test_bad_encoders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FeatureError, match="no feature encoder"):
+    with pytest.raises(FeatureError, match="not a feature encoder"):
         FeatureEncoder.from_json("{}")
     with pytest.raises(FeatureError, match="version 99"):
         FeatureEncoder.from_json(ENCODER.model_copy(update={"version": 99}).to_json())
