@@ -7,7 +7,10 @@ itself by ``python docs/generate.py``, so that it can be read without a build; a
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from streamtune_docs.blocks import built, has_build_time_blocks
 
@@ -26,7 +29,17 @@ def _read_again(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> lis
     return [name for name, path in pages if has_build_time_blocks(path.read_text(encoding="utf-8"))]
 
 
+def _without_fields(
+    _app: Sphinx, _what: str, _name: str, documented: object, _options: object, _signature: str, _returns: str
+) -> tuple[str, str | None] | None:
+    """Fields of a model have a table; its signature would repeat them in pydantic's words."""
+    if inspect.isclass(documented) and issubclass(documented, BaseModel):
+        return "", None
+    return None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", _fill)
     app.connect("env-get-outdated", _read_again)
+    app.connect("autodoc-process-signature", _without_fields)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

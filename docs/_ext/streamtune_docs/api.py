@@ -6,6 +6,10 @@ import importlib
 import inspect
 from types import ModuleType
 
+from pydantic import BaseModel
+
+from streamtune_docs.fields import table
+
 # Beside the façade: what is implemented, tested against, or caught.
 INTERFACES = ("streamtune.engines.base", "streamtune.tuners.base", "streamtune.testing", "streamtune.errors")
 # What the façade is made of, for as long as ``streamtune`` itself exports nothing.
@@ -40,7 +44,10 @@ def _section(path: str, module: ModuleType, names: list[str]) -> str:
     parts = [f"## {path}", "```{eval-rst}\n.. currentmodule:: " + path + "\n```"]
     for name in names:
         parts.append(f"### {name}")
-        parts.append("```{eval-rst}\n" + _directive(path, name, getattr(module, name)) + "\n```")
+        value = getattr(module, name)
+        parts.append("```{eval-rst}\n" + _directive(path, name, value) + "\n```")
+        if inspect.isclass(value) and issubclass(value, BaseModel) and value.model_fields:
+            parts.append(table(value.model_fields))
     return "\n\n".join(parts)
 
 
