@@ -107,7 +107,7 @@ def test_the_configuration_is_what_was_asked_for(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_flink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
-    with pytest.raises(EngineError, match="is not a Flink"):
+    with pytest.raises(EngineError, match="is no Flink"):
         FlinkDistribution.find()
 
 
@@ -142,7 +142,7 @@ def test_plan_shows_how_a_job_is_understood(
 
 def test_down_without_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "flink", "down", "--port", str(free_port())) == 0
-    assert "no local cluster" in capsys.readouterr().out
+    assert "no cluster of ours" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["up", "down", "status", "submit", "rates", "plan"])

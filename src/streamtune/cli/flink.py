@@ -94,7 +94,7 @@ def down(port: PortOption = 8081, as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"stopped": stopped})
     else:
-        out.print(f"stopped {', '.join(stopped)}" if stopped else f"no local cluster runs on port {port}")
+        out.print(f"stopped {', '.join(stopped)}" if stopped else f"no cluster of ours runs on port {port}")
 
 
 @app.command()

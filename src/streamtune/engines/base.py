@@ -85,7 +85,7 @@ class JobCrashedError(EngineError):
 
 
 class Engine(ABC):
-    """The interface every engine implements; ``streamtune.testing.engine_contract`` tests it."""
+    """The interface every engine implements; ``streamtune.testing.engine_contract`` is its law."""
 
     @property
     @abstractmethod

@@ -24,7 +24,7 @@ def part_of_settings(settings: PlanDataSettings) -> str:
 
 
 def generate_plans(history: History, settings: PlanDataSettings, partitions: int | None = None) -> int:
-    """Draw, run and store plans; idempotent: a set that is there already is left alone. Returns its number of rows."""
+    """Draw, run and store plans; a set that is there already is left alone. How many rows there are of it."""
     settings.check()
     part = part_of_settings(settings)
     parallel = partitions or history.spark.sparkContext.defaultParallelism * 4

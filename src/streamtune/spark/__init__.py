@@ -1,1 +1,1 @@
-"""Spark itself, with nothing about streaming in it: sessions, files, and tables that are complete or absent."""
+"""Spark without any of our meaning: sessions, files, and tables that are whole or not there."""

@@ -19,14 +19,14 @@ from streamtune.spark.errors import StorageError
 MINIMUM_JAVA = 17
 LOCAL_MASTER = "local[*]"
 
-# What the pipeline relies on, wherever the session comes from.
+# What the pipeline relies on, whoever provides the session.
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     # Few, large Arrow batches: the NumPy kernels cost the same per batch, however small it is.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.parquet.compression.codec": "zstd",
 }
-# Right for one machine, wrong for a cluster.
+# What suits one machine and would be wrong on a cluster.
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -79,7 +79,7 @@ def build_session(settings: SparkSettings | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if properties.get("spark.master", "").startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns about many host names
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark warns about every second machine's host name
     builder = SparkSession.builder
     for key, value in properties.items():
         builder = builder.config(key, value)

@@ -14,7 +14,7 @@ from streamtune.dataflow import Job, Observation, Plan
 class Recommendation:
     """A plan, and for every operator why it got its number: a sentence, and the figures behind it.
 
-    ``provisional`` means: deploy this to learn from it, then ask again, whatever is observed.
+    ``provisional`` means: deploy this to learn from it, then ask me again, whatever is seen.
     """
 
     plan: Plan

@@ -212,7 +212,7 @@ class FlinkEngine(Engine):
         return details if state is None else NotReady(state)
 
     def _wait_until_settled(self, attached: _Attached, details: JobDetails, settle_s: float) -> None:
-        """Wait until the last change, a rescale or a restart of the job, is long enough ago."""
+        """Wait until the last change, ours or a restart of the job's own, lies far enough back."""
         elapsed_s = min((details.now_ms - vertex.start_ms) / 1000 for vertex in details.vertices)
         if attached.changed_at is not None:
             elapsed_s = min(elapsed_s, (self._clock.now() - attached.changed_at).total_seconds())

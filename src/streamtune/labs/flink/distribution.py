@@ -38,8 +38,7 @@ class FlinkDistribution:
         distribution = cls(given.resolve())
         if not distribution._dist_jars:
             raise EngineError(
-                f"{given} is not a Flink: it has no lib/flink-dist-*.jar. "
-                f"Run '{_INSTALL_FLINK}', or set {HOME_VARIABLE}"
+                f"{given} is no Flink: it has no lib/flink-dist-*.jar. Run '{_INSTALL_FLINK}', or set {HOME_VARIABLE}"
             )
         return distribution
 

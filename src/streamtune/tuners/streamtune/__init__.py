@@ -1,4 +1,4 @@
-"""StreamTune's online tuner: our own method, and Algorithm 2 of the paper."""
+"""StreamTune's online tuner: Algorithm 2 of the paper, and the better one built on top of it."""
 
 from streamtune.tuners.streamtune.estimator import Verdict
 from streamtune.tuners.streamtune.memory import Memory
