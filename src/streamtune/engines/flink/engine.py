@@ -219,7 +219,7 @@ class FlinkEngine(Engine):
         self._clock.sleep(min(settle_s, max(0.0, settle_s - elapsed_s)))
 
     def _fresh_snapshot(self, attached: _Attached) -> Snapshot | NotReady:
-        """A snapshot that the JobManager has just fetched: one request makes it fetch, the next gets the result."""
+        """A snapshot that the JobManager fetched just now: asking makes it fetch, the next answer has the result."""
         earlier = self._poller.totals(attached.job_id)
         waited_s = 0.0
         while waited_s < self._settings.fetch_patience_s:
@@ -230,7 +230,7 @@ class FlinkEngine(Engine):
         return NotReady(f"no new metrics for {waited_s:.0f} s: the JobManager cannot reach the TaskManagers")
 
     def _later_snapshot(self, attached: _Attached, first: Snapshot, length_s: float) -> Snapshot | NotReady:
-        """The first snapshot whose counters cover the window, or the last one before patience runs out."""
+        """The first snapshot whose counters have covered the window, as far as patience goes."""
         waited_s = 0.0
         while True:
             last = self._poller.snapshot(attached.job_id, attached.imported)

@@ -1,6 +1,6 @@
 """Giving a running job another plan: live where the adaptive scheduler runs it, else by a savepoint and a new start.
 
-Whatever fails, the job returns to its last good plan wherever Flink allows it, and the error says what runs.
+Whatever fails, the job ends up on its last good plan wherever Flink allows it, and the error says where it stands.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RescaleSettings(Frozen):
 
 
 class RescaleFailedError(EngineError):
-    """A rescale that failed; ``job_id`` is the job that runs now, None if none does."""
+    """A rescale that did not work out; ``job_id`` is the job that runs now, None if none does."""
 
     def __init__(self, message: str, job_id: str | None) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Program:
 
 
 class Rescaler:
-    """Changes jobs and waits until the change has taken effect."""
+    """Changes jobs and waits until the change is there."""
 
     def __init__(self, client: FlinkClient, clock: Clock, settings: RescaleSettings) -> None:
         self._client = client
@@ -143,7 +143,7 @@ class Rescaler:
             last = {key: bounds.upper for key, bounds in before.items()}
             self.wait_until_running(job_id, self._settings.timeout_s, lambda: "its last plan did not come back", last)
         except EngineError as second:
-            raise RescaleFailedError(f"{error}; rolling it back failed as well: {second}", job_id) from error
+            raise RescaleFailedError(f"{error}; taking it back failed as well: {second}", job_id) from error
         raise RescaleFailedError(f"{error}. The job runs on its last good plan again", job_id) from error
 
     # Stop and restart
@@ -236,7 +236,7 @@ class Rescaler:
             self._client.cancel(job_id)
             self.wait_until_ended(job_id)
         except FlinkRefusedError:
-            return  # the job has ended on its own
+            return  # it has ended by itself
 
     # Waiting
 

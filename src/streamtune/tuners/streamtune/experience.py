@@ -51,7 +51,7 @@ class Experience:
 
     def add(self, observation: Observation) -> Lesson:
         labels = label_observation(self._job.dataflow, observation, self._labelling)
-        # An engine without backpressure names bottlenecks itself, and may be configured to look at more than we do.
+        # An engine without backpressure names bottlenecks itself, and may be told to look at more than we do.
         labels |= dict.fromkeys(observation.bottlenecks, BOTTLENECK)
         lesson = Lesson(observation, labels)
         self.lessons.append(lesson)
