@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: docs check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
+.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -65,6 +65,7 @@ lint: $(STAMP)  ## ruff, mypy and the import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+.PHONY: docs
 docs: $(STAMP)  ## build the documentation into build/docs; warnings and broken links are errors
 	@echo "==> building build/docs/index.html"
 	@$(BIN)/python docs/generate.py --check

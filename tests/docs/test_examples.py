@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,20 +44,34 @@ def test_the_tuner_of_the_guide_obeys_the_laws(law: Any, tuner_case: tuple[Any, 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
-def test_python_in_pages_is_python(page: Any) -> None:
+def test_python_in_pages_is_python(page: Path) -> None:
     for block in _blocks("python", str(page.relative_to(DOCS))):
         compile(block, str(page), "exec")
 
 
+def _commands(page: Path) -> Iterator[list[str]]:
+    """Words of every command in the page's blocks of shell commands."""
+    for block in _blocks("(?:sh|bash)", str(page.relative_to(DOCS))):
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in line.split("&&"):
+                words = shlex.split(command, comments=True)
+                if words[:1] == ["streamtune"]:
+                    yield words[1:]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
-def test_commands_in_pages_exist(page: Any) -> None:
+def test_commands_and_options_in_pages_exist(page: Path) -> None:
     """In blocks of shell commands; a command that is coming is named in the text of the landing page alone."""
-    root = typer.main.get_command(app)
-    for block in _blocks("(?:sh|bash|text)?", str(page.relative_to(DOCS))):
-        for words in re.findall(r"^streamtune +([a-z]+)(?: +([a-z-]+))?", block, re.MULTILINE):
-            assert words[0] in _names(root), f"streamtune {words[0]}"
-            inner = _names(root.commands[words[0]])  # type: ignore[attr-defined]
-            assert not inner or words[1] in inner, f"streamtune {' '.join(words)}"
+    for words in _commands(page):
+        command: Any = typer.main.get_command(app)
+        rest = list(words)
+        while hasattr(command, "commands"):
+            assert rest, f"streamtune {' '.join(words)} names a group without a command"
+            assert rest[0] in command.commands, f"streamtune {' '.join(words)}"
+            command = command.commands[rest.pop(0)]
+        options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        unknown = [word for word in rest if word.startswith("--") and word.partition("=")[0] not in options]
+        assert not unknown, f"streamtune {' '.join(words)} has no {unknown[0]}"
 
 
 def test_the_landing_page_says_truly_what_is_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator
@@ -37,14 +38,23 @@ def page() -> str:
     for settings in classes:
         by_room[settings.__module__.split(".")[1]].append(settings)
     links = {settings: f"#{settings.__name__.lower()}" for settings in classes}
-    parts = []
+    sections, parts = _sections(), []
     for room in sorted(by_room):
         parts.append(f"## {room}")
         for settings in by_room[room]:
             parts.append(f"### {settings.__name__}")
-            parts.append(f"`{settings.__module__}.{settings.__name__}`. {_summary(settings)}".strip())
+            section = f" Section `{sections[settings]}` of `streamtune.yaml`." if settings in sections else ""
+            parts.append(f"`{settings.__module__}.{settings.__name__}`.{section} {_summary(settings)}".strip())
             parts.append(table(settings.model_fields, own=True, links=links))
     return "\n\n".join(parts)
+
+
+def _sections() -> dict[type[Settings], str]:
+    """Where a class is set in the config file, in releases that have one."""
+    if importlib.util.find_spec("streamtune.config") is None:
+        return {}
+    sections = importlib.import_module("streamtune.config").all_sections()
+    return {settings: name for name, settings in sections.items()}
 
 
 def _summary(settings: type[Settings]) -> str:
