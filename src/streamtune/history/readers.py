@@ -1,7 +1,7 @@
-"""Raw input, line by line, and how each format is read as a run.
+"""Raw input, line by line, and what each kind of it means as a run.
 
 A reader turns raw text into the columns of ``schema.RUN`` (all nullable) and ``found``, the reasons it has found
-itself; everything else about a row is left to validation.
+itself; everything else about a row is validation's business.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def _text_lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def _parquet_rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Parquet goes the same way as text: a file with another schema gives rejected rows and does not end the step."""
+    """Parquet takes the same way as text: a file with another schema then gives rejected rows, not a dead job."""
     rows = spark.read.option("mergeSchema", "true").parquet(*paths)
     return _with_place(rows, sql.to_json(sql.struct(*[sql.col(f"`{name}`") for name in rows.columns])))
 
 
 def _with_place(frame: DataFrame, raw: Column) -> DataFrame:
     return frame.select(
-        # Bytes that are not UTF-8 would stop Arrow and Parquet; they are replaced, and the line is marked.
+        # Bytes that are not UTF-8 would stop Arrow and Parquet; they are replaced, and the line is known for it.
         sql.make_valid_utf8(raw).alias("raw"),
         sql.is_valid_utf8(raw).alias("is_text"),
         # Hadoop, which lists files for us, writes local addresses with one slash; Spark's metadata with three.
