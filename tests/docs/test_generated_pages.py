@@ -27,7 +27,7 @@ def test_no_page_is_stale() -> None:
 
 def test_the_pages_that_must_be_generated_are() -> None:
     names = {str(path.relative_to(DOCS)) for path in pages_with_blocks()}
-    wanted = {"settings", "job-spec", "run-schema"}
+    wanted = {"settings", "job-spec", "run-schema", "rejected-runs"}
     assert {f"reference/{name}.md" for name in wanted} | {"explanation/architecture.md"} <= names
 
 
