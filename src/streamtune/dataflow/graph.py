@@ -40,7 +40,7 @@ class Dataflow:
     def __post_init__(self) -> None:
         self._check_ids()
         self._check_edges()
-        self.order  # noqa: B018  computed here so that a cycle is refused at once
+        self.order  # noqa: B018  computed here so that a cycle is refused immediately
 
     @classmethod
     def from_edges(cls, types: Sequence[str], edges: Iterable[tuple[int, int]]) -> Dataflow:

@@ -22,7 +22,7 @@ from streamtune.frozen import Frozen
 class _Input(Frozen):
     source: str = Field(alias="from", description="id of the operator that sends")
     partitioning: Partitioning | None = Field(
-        default=None, description="how records are dealt out: hash to keyed operators, rebalance to others, unless said"
+        default=None, description="how records are dealt out: hash to keyed operators, rebalance to others by default"
     )
 
     @model_validator(mode="before")

@@ -44,7 +44,7 @@ _NODES = "record.dag.nodes"
 
 
 def read_pdsp(lines: DataFrame) -> DataFrame:
-    """Runs in our schema, with the reasons that only this format can tell."""
+    """Runs in our schema, with the reasons that are specific to this format."""
     parsed = lines.withColumn("record", parse_json(PDSP, sql.col("raw")))
     throughput = sql.coalesce("record.metrics.sink_in_rate_steady_mean", "record.metrics.throughput_p50_reported")
     known = {

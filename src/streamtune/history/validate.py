@@ -1,4 +1,4 @@
-"""Which runs are fit to learn from: all rules at once over a batch of runs, in Arrow and NumPy. No Spark in here."""
+"""Which runs are fit to learn from: all rules together over a batch of runs, in Arrow and NumPy. No Spark in here."""
 
 from __future__ import annotations
 

@@ -6,4 +6,4 @@ from streamtune.errors import StreamTuneError
 
 
 class StorageError(StreamTuneError):
-    """No Java, no such file or table, or a table that somebody else is writing."""
+    """No Java, no such file or table, or a table that another process is writing."""

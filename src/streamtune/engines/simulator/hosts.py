@@ -1,6 +1,6 @@
 """What hosts and chaining do to a job: slower or shared cores, shared links, fewer exchanges.
 
-Only with a ``Cluster``; without one every instance has a reference core of its own, as before.
+Only with a ``Cluster``; without one every instance has a reference core of its own.
 
 - *Chaining.* Operators of one chain share a thread, so their loads add up; what a record costs to read from the network
   (``exchange_share`` of an operator's service time) is saved inside the chain.

@@ -201,7 +201,7 @@ class Simulation:
         self.start(downtime_s + drained_s)
 
     def _drain(self) -> float:
-        """Serve everything in flight while the sources stand still; returns how long that takes."""
+        """Serve everything in flight while the sources are stopped; returns how long that takes."""
         longest_s = 0.0
         topology = self.topology
         for v in topology.order[::-1]:

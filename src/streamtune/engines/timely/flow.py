@@ -30,7 +30,7 @@ class _Partition(StatelessSourcePartition[Addressed]):
             raise StopIteration
         now = datetime.now(UTC)
         sent = self._feed.poll(self._runtime.time.now_us())
-        # A source that is behind goes on at once.
+        # A source that is behind continues immediately.
         self._next = now if self._feed.waiting else max(now, self._next + self._every)
         return sent
 

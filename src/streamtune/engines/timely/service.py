@@ -50,7 +50,7 @@ class ServiceClock:
         return max(0 if self.is_behind else 1, int(left / self.record_s)) if left > 0 else 0
 
     def serve(self, records: float) -> None:
-        """Owe the time of so many records."""
+        """Add the service time of ``records`` records to what is owed."""
         if records <= 0:
             return
         spread = self._cv / records**0.5

@@ -230,7 +230,7 @@ def _predicted(
 def _kept(
     arena: ZeroTuneArena, how: tuple[str, ...], learning: pa.Table, tested: pa.Table, train: Callable[[], Predictor]
 ) -> Floats:
-    """Predictions of one model for one part, made once: a run that was stopped goes on from them."""
+    """Predictions of one model for one part, made once: a run that was stopped continues from them."""
     file = arena.work / "real" / f"{key_of(*how, fingerprint(learning), fingerprint(tested))}.npy"
     if not file.exists():
         found = train().predict(plans_of(tested).columns)

@@ -197,7 +197,7 @@ class LocalCluster:
             while time.monotonic() < deadline:
                 for process in self.processes():
                     if not process.is_running(self.folder):
-                        raise EngineError(f"Flink's {process.role} ended at once: {self._last_words(process.role)}")
+                        raise EngineError(f"Flink's {process.role} ended immediately: {self._last_words(process.role)}")
                 with contextlib.suppress(FlinkUnreachableError):
                     slots = client.overview().slots_total
                     if slots >= wanted:

@@ -82,7 +82,7 @@ class PlanEncoder(Frozen):
             logs = _log(known) if len(known) else np.zeros(1)
             quartiles = np.percentile(logs, [25, 50, 75])
             centre[name] = float(quartiles[1])
-            # Where more than half of the values are (almost) the same the quartiles tell nothing: real selectivities
+            # Where more than half of the values are (almost) the same the quartiles say nothing: real selectivities
             # are 0.999999 or 7, and a spread of 0.000001 would throw the 7 out of every network's reach.
             apart, deviation = float(quartiles[2] - quartiles[0]), float(logs.std())
             spread[name] = (apart if apart > _FLAT * deviation else deviation) or 1.0
