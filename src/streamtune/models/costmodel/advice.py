@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class AdviceSettings(Frozen):
-    """What counts as a good plan, and how many are compared."""
+    """What counts as a good plan, and how many are looked at."""
 
     latency_weight: float = Field(default=0.5, ge=0, le=1, description="wt of Eq. 1: latency against throughput")
     resource_weight: float = Field(default=0.15, ge=0, description="wr: what the total parallelism counts; 0 is Eq. 1")
