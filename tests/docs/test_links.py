@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,14 @@ def test_what_counts_as_broken(tmp_path: Path, text: str, broken: list[str]) -> 
     (tmp_path / "other.md").write_text("# Title\n## A heading\n")
     (tmp_path / "page.md").write_text(text)
     assert broken_links([tmp_path / "page.md"]) == broken
+
+
+def test_pages_that_code_names_exist() -> None:
+    """Comments, docstrings and messages lead readers to pages too."""
+    places = [path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    named = {
+        (path.relative_to(ROOT), page)
+        for path in (*places, ROOT / "pyproject.toml", ROOT / "Makefile")
+        for page in re.findall(r"\bdocs/[\w/-]+\.(?:md|png|svg)\b", path.read_text(encoding="utf-8"))
+    }
+    assert not [f"{path} names {page}" for path, page in sorted(named) if not (ROOT / page).exists()]
