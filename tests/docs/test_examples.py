@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,11 @@ def test_python_in_pages_is_python(page: Path) -> None:
         compile(block, str(page), "exec")
 
 
+@cache
+def _root() -> Any:
+    return typer.main.get_command(app)
+
+
 def _commands(page: Path) -> Iterator[list[str]]:
     """Words of every command in the page's blocks of shell commands."""
     for block in _blocks("(?:sh|bash)", str(page.relative_to(DOCS))):
@@ -63,8 +69,9 @@ def _commands(page: Path) -> Iterator[list[str]]:
 def test_commands_and_options_in_pages_exist(page: Path) -> None:
     """In blocks of shell commands; a command that is coming is named in the text of the landing page alone."""
     for words in _commands(page):
-        command: Any = typer.main.get_command(app)
-        rest = list(words)
+        command, rest = _root(), list(words)
+        if rest[:1] == ["--config"]:
+            rest = rest[2:]
         while hasattr(command, "commands"):
             assert rest, f"streamtune {' '.join(words)} names a group without a command"
             assert rest[0] in command.commands, f"streamtune {' '.join(words)}"
@@ -76,7 +83,7 @@ def test_commands_and_options_in_pages_exist(page: Path) -> None:
 
 def test_the_landing_page_says_truly_what_is_there() -> None:
     """A row that says yes names commands that exist; one that says coming, a first command that does not."""
-    there = _names(typer.main.get_command(app))
+    there = _names(_root())
     rows = [line.split(" | ") for line in (DOCS / "index.md").read_text().splitlines() if "`streamtune " in line]
     for _, commands, today in (row for row in rows if len(row) == 3):
         named = re.findall(r"`streamtune ([a-z]+)", commands)
