@@ -78,6 +78,13 @@ lint: $(STAMP)  ## ruff, mypy and the import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+.PHONY: docs
+docs: $(STAMP)  ## build the documentation into build/docs; warnings and broken links are errors
+	@echo "==> building build/docs/index.html"
+	@$(BIN)/python docs/generate.py --check
+	@$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees -b html docs build/docs
+	@$(BIN)/python docs/check_site.py build/docs
+
 format: $(STAMP)  ## let ruff format and fix
 	@$(BIN)/ruff format src tests benchmarks
 	@$(BIN)/ruff check --fix src tests benchmarks

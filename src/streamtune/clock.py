@@ -16,7 +16,7 @@ Steps = Generator[float, None, Result]
 
 
 class Clock(Protocol):
-    """Where 'now' comes from, and how to wait."""
+    """Says what time it is, and how to wait."""
 
     def now(self) -> datetime: ...
 

@@ -16,7 +16,7 @@ class StreamTuneError(Exception):
 
 
 class DataflowError(StreamTuneError):
-    """A dataflow, job or plan that cannot be. ``operator`` and ``field`` name the place where known."""
+    """An invalid dataflow, job or plan. ``operator`` and ``field`` name the place where it is known."""
 
     def __init__(self, problem: str, *, operator: str | None = None, field: str | None = None) -> None:
         self.problem = problem
@@ -29,7 +29,7 @@ class DataflowError(StreamTuneError):
 
 
 class SpecError(StreamTuneError):
-    """A job spec that cannot be read; always names the file, and the operator and field where known."""
+    """A job spec that cannot be read. Always names the file; the operator and the field where they are known."""
 
     def __init__(self, file: str, problem: str, *, operator: str | None = None, field: str | None = None) -> None:
         self.file = file
@@ -48,4 +48,4 @@ class EngineError(StreamTuneError):
 
 
 class TuningError(StreamTuneError):
-    """A tuning process that cannot go on."""
+    """A tuning process that cannot continue."""

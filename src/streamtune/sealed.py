@@ -22,14 +22,14 @@ class SealedFolderError(StreamTuneError):
 
 
 def check_target(path: Path, what: str, marker: str = MANIFEST) -> None:
-    """Refuse a place that holds something else than an older folder of the same kind, which has a file ``marker``."""
+    """Refuse a path that holds anything but an older folder of the same kind, which has a file ``marker``."""
     if path.exists() and not (path / marker).exists() and any(path.iterdir() if path.is_dir() else [path]):
         raise SealedFolderError(f"{path} exists and is not a {what}: choose another --out, or remove it")
 
 
 @contextmanager
 def whole_folder(path: Path, what: str, marker: str = MANIFEST) -> Iterator[Path]:
-    """A new folder to fill; at the end it takes its place whole, and an older one of the same kind is replaced."""
+    """A new folder to fill. At the end it is moved into place as a whole and replaces an older one of its kind."""
     path = Path(path)
     check_target(path, what, marker)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def _checked(file: Path, name: str, expected: str) -> bytes:
 
 
 def _put_in_place(staging: Path, path: Path) -> None:
-    """Put the new folder in its place; an old one steps aside first, so that a crash leaves one of the two."""
+    """Move the new folder into place. An old one is moved aside first, so that a crash leaves one of the two."""
     staging.chmod(0o755)
     if not path.exists():
         os.rename(staging, path)

@@ -227,7 +227,7 @@ def test_a_folder_without_a_clustering_is_one_clear_error(history: History, tmp_
     with pytest.raises(StreamTuneError, match=r"clusters.json cannot be read: .* that 'streamtune cluster' wrote"):
         assignment(history, tmp_path)
     (tmp_path / SUMMARY).write_text('{"k": 3}', encoding="utf-8")
-    with pytest.raises(StreamTuneError, match="is no clustering"):
+    with pytest.raises(StreamTuneError, match="is not a clustering"):
         centres(tmp_path)
 
 

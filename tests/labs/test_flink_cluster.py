@@ -66,7 +66,7 @@ def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
         remember(processes)
 
     monkeypatch.setattr(cluster, "_remember", note)
-    with pytest.raises(EngineError, match="ended at once"):
+    with pytest.raises(EngineError, match="ended immediately"):
         cluster.up()
     assert started
     assert not any(process.is_running(cluster.folder) for process in started)

@@ -121,7 +121,7 @@ def test_few_operators_leave_the_prior_modest() -> None:
 def test_the_prior_comes_back_from_json_and_foreign_text_is_refused() -> None:
     prior = CapacityPrior(types={"map": TypePrior.flat()}, saturated_busy={"map": 0.9})
     assert CapacityPrior.from_json(prior.to_json()) == prior
-    with pytest.raises(PriorError, match="no capacity prior"):
+    with pytest.raises(PriorError, match="not a capacity prior"):
         CapacityPrior.from_json('{"types": {"map": {}}}')
 
 

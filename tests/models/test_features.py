@@ -93,13 +93,13 @@ def test_json_keeps_it_unchanged(tmp_path: Path) -> None:
 
 
 def test_bad_encoders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FeatureError, match="no feature encoder"):
+    with pytest.raises(FeatureError, match="not a feature encoder"):
         FeatureEncoder.from_json("{}")
     with pytest.raises(FeatureError, match="version 99"):
         FeatureEncoder.from_json(ENCODER.model_copy(update={"version": 99}).to_json())
     with pytest.raises(FeatureError, match="cannot be read"):
         FeatureEncoder.load(tmp_path / "none.json")
-    with pytest.raises(FeatureError, match="'parallelism' is no feature"):
+    with pytest.raises(FeatureError, match="'parallelism' is not a feature"):
         FeatureEncoder.fit({}, {"parallelism": (1, 60)})
 
 

@@ -72,4 +72,4 @@ def _hosts_of(entry: Any, text: str) -> list[Host]:
         return [Host.model_validate(fields)] * int(count)
     except (ValidationError, ValueError, TypeError) as error:
         problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise StreamTuneError(f"--hosts: {text}: {entry!r} is no host: {problem}") from error
+        raise StreamTuneError(f"--hosts: {text}: {entry!r} is not a host: {problem}") from error

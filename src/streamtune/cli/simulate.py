@@ -110,7 +110,7 @@ def oracle(
 
     spec = find_job(job)
     if spec.physics is None:
-        raise EngineError(f"job '{spec.job.name}' has no physics, so nobody knows its optimum: add physics to the spec")
+        raise EngineError(f"job '{spec.job.name}' has no physics, so its optimum is not known: add physics to the spec")
     rates = parse_rates(rate, spec.job)
     initial = spec.job.initial_plan
     fixed = {} if tune_sources else {source.id: initial[source.id] for source in spec.job.dataflow.sources}

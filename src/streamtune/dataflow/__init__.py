@@ -1,4 +1,4 @@
-"""The nouns: operators, dataflows, jobs, plans, observations and runs. Imports none of our other rooms."""
+"""The nouns: operators, dataflows, jobs, plans, observations and runs."""
 
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import Job

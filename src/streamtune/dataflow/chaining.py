@@ -15,7 +15,7 @@ def forwarded(flow: Dataflow, degrees: npt.ArrayLike) -> Bools:
     """Which edges need no exchange: plans × edges (or just edges for a single plan).
 
     ``degrees`` has one column per operator. An edge that is not forced to another partitioning is forwarded where both
-    ends have the same parallelism, and rebalanced elsewhere: what Flink does with an edge on which a job says nothing.
+    ends have the same parallelism, and rebalanced elsewhere: what Flink does where a job leaves partitioning open.
     """
     degrees = np.asarray(degrees, dtype=np.int64)
     source, target = _ends(flow)

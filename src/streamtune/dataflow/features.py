@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
+from pydantic import Field
+
 from streamtune.dataflow.operator import Aggregate, Join, Operator, Window
 from streamtune.frozen import Frozen
 
@@ -14,23 +16,23 @@ class OperatorFeatures(Frozen):
     ``window_slide`` is what a sliding window's spec says; a tumbling window has none.
     """
 
-    id: str
-    type: str
-    window_type: str | None = None
-    window_policy: str | None = None
-    window_length: float | None = None
-    window_slide: float | None = None
-    join_key_class: str | None = None
-    aggregate_class: str | None = None
-    aggregate_key_class: str | None = None
-    aggregate_function: str | None = None
-    tuple_width_in: float | None = None
-    tuple_width_out: float | None = None
-    tuple_type: str | None = None
+    id: str = Field(description="unique within the job")
+    type: str = Field(description="an identifier; types never seen before are fine")
+    window_type: str | None = Field(default=None, description="tumbling or sliding")
+    window_policy: str | None = Field(default=None, description="time or count")
+    window_length: float | None = Field(default=None, description="seconds, or tuples of a count window")
+    window_slide: float | None = Field(default=None, description="of a sliding window, in the unit of its length")
+    join_key_class: str | None = Field(default=None, description="class of a join's key")
+    aggregate_class: str | None = Field(default=None, description="class of the value that is aggregated")
+    aggregate_key_class: str | None = Field(default=None, description="class of an aggregate's key")
+    aggregate_function: str | None = Field(default=None, description="count, sum, max, …")
+    tuple_width_in: float | None = Field(default=None, description="fields of a record that comes in")
+    tuple_width_out: float | None = Field(default=None, description="fields of a record that goes out")
+    tuple_type: str | None = Field(default=None, description="class of the records' fields")
 
     @classmethod
     def of(cls, operator: Operator) -> Self:
-        """Take an operator apart.
+        """Flatten an operator.
 
         >>> OperatorFeatures.of(Operator(id="j", type="join", join=Join(key_class="long"))).join_key_class
         'long'
@@ -93,6 +95,6 @@ def _columns(kind: type) -> tuple[str, ...]:
     return tuple(name for name, field in OperatorFeatures.model_fields.items() if field.annotation == kind | None)
 
 
-# Table I by kind of column; ``type`` is a category as well, ``id`` is no feature.
+# Table I by kind of column; ``type`` is a category as well, ``id`` is not a feature.
 CATEGORIES = ("type", *_columns(str))
 STATIC_NUMBERS = _columns(float)

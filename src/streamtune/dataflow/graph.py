@@ -24,8 +24,8 @@ class Edge:
 class Dataflow:
     """Operators and the edges between them, checked to be a DAG.
 
-    Any typed DAG will do, also an empty, disconnected or source-less one: what a runnable job needs on top is
-    checked by ``Job``.
+    Any typed DAG is accepted, even an empty or disconnected one or one without sources: ``Job`` checks what a
+    runnable job needs beyond that.
 
     >>> flow = Dataflow.from_edges(["source", "filter", "sink"], [(0, 1), (1, 2)])
     >>> flow.order
@@ -40,7 +40,7 @@ class Dataflow:
     def __post_init__(self) -> None:
         self._check_ids()
         self._check_edges()
-        self.order  # noqa: B018  computed here so that a cycle is refused at once
+        self.order  # noqa: B018  computed here so that a cycle is refused immediately
 
     @classmethod
     def from_edges(cls, types: Sequence[str], edges: Iterable[tuple[int, int]]) -> Dataflow:

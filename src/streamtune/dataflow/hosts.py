@@ -1,4 +1,4 @@
-"""``Host`` and ``Cluster``: the machines a job runs on. What runs where is the business of ``placement``."""
+"""``Host`` and ``Cluster``: the machines a job runs on. What runs where is decided in ``placement``."""
 
 from __future__ import annotations
 

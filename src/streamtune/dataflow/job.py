@@ -75,7 +75,7 @@ class Job:
 
     @cached_property
     def initial_plan(self) -> Plan:
-        """The parallelism the spec asks for; 1 where it does not."""
+        """The parallelism that the spec asks for, 1 where it asks for none."""
         return Plan({operator.id: operator.parallelism or 1 for operator in self.dataflow.operators})
 
     def check_plan(self, plan: Plan) -> None:

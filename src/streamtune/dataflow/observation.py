@@ -18,14 +18,14 @@ from streamtune.frozen import Frozen
 
 # StreamTune Section V-B: an operator is under backpressure when its backpressured share exceeds 10 %.
 BACKPRESSURE_SHARE = 0.10
-# Busy time comes in whole milliseconds per second, give or take: that much of a share cannot be told apart.
+# Busy time is reported in whole milliseconds per second: shares closer than this cannot be told apart.
 BUSY_RESOLUTION = 0.002
 
 RateOrigin = Literal["measured", "lag", "estimated"]
 
 
-def _nan_for_nothing(value: object) -> object:
-    """Null is NaN, and there is one NaN only, so that equal observations are equal."""
+def _nan_for_null(value: object) -> object:
+    """Null becomes NaN, and always the same NaN object, so that equal observations compare equal."""
     return math.nan if value is None or (isinstance(value, float) and math.isnan(value)) else value
 
 
@@ -35,7 +35,7 @@ def _null_for_nan(value: float) -> float | None:
 
 # A number that may not have been measured: NaN in Python, null in JSON and in tables.
 Measured = Annotated[
-    float, BeforeValidator(_nan_for_nothing), PlainSerializer(_null_for_nan, return_type=float | None, when_used="json")
+    float, BeforeValidator(_nan_for_null), PlainSerializer(_null_for_nan, return_type=float | None, when_used="json")
 ]
 
 
@@ -90,17 +90,17 @@ SIGNED_METRICS = frozenset({"backlog_growth_per_s"})
 class EdgeMetrics(Frozen):
     """What went over one edge of the dataflow, all instances together."""
 
-    source: str
-    target: str
-    records_per_s: float | None = None
-    bytes_per_s: float | None = None
+    source: str = Field(description="id of the operator that sends")
+    target: str = Field(description="id of the operator that receives")
+    records_per_s: float | None = Field(default=None, description="records sent, where the engine counts them")
+    bytes_per_s: float | None = Field(default=None, description="bytes sent, where the engine counts them")
 
 
 class InstancePairMetrics(EdgeMetrics):
     """What went from one instance to another."""
 
-    source_instance: int = Field(ge=0)
-    target_instance: int = Field(ge=0)
+    source_instance: int = Field(ge=0, description="number of the instance that sends, from 0")
+    target_instance: int = Field(ge=0, description="number of the instance that receives, from 0")
 
 
 class Observation(Frozen):

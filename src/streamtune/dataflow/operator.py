@@ -45,10 +45,10 @@ Length = Annotated[float, BeforeValidator(parse_length), Field(gt=0, allow_inf_n
 class Window(Frozen):
     """A window: ``length`` and ``slide`` are seconds when the policy is time, tuples when it is count."""
 
-    type: Literal["tumbling", "sliding"]
-    policy: Literal["time", "count"] = "time"
-    length: Length
-    slide: Length | None = None
+    type: Literal["tumbling", "sliding"] = Field(description="a sliding window needs a slide")
+    policy: Literal["time", "count"] = Field(default="time", description="what fills it: time or a number of tuples")
+    length: Length = Field(description="a duration such as 10s, 250ms, 1min or 2h, or a number of tuples")
+    slide: Length | None = Field(default=None, description="from one window to the next, at most the length")
 
     @model_validator(mode="after")
     def _slide_fits_type(self) -> Self:
@@ -69,15 +69,15 @@ class Window(Frozen):
 class Aggregate(Frozen):
     """What a window or keyed aggregate computes."""
 
-    function: str
-    value_class: str = Field(alias="class")
-    key_class: str | None = None
+    function: str = Field(description="count, sum, max, …")
+    value_class: str = Field(alias="class", description="class of the value that is aggregated")
+    key_class: str | None = Field(default=None, description="class of the key, where there is one")
 
 
 class Join(Frozen):
     """What two inputs are joined on."""
 
-    key_class: str
+    key_class: str = Field(description="class of the key that both sides are joined on")
 
 
 class Operator(Frozen):
@@ -87,16 +87,25 @@ class Operator(Frozen):
     False
     """
 
-    id: str = Field(min_length=1)
-    type: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    window: Window | None = None
-    aggregate: Aggregate | None = None
-    join: Join | None = None
-    tuple_width_in: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    tuple_width_out: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    tuple_type: str | None = None
-    rate: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    parallelism: int | None = Field(default=None, ge=1)
+    id: str = Field(min_length=1, description="unique within the job")
+    type: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$",
+        description="source, map, flat_map, filter, aggregate, window_aggregate, window_join, join, sink, or your own",
+    )
+    window: Window | None = Field(default=None, description="of window operators")
+    aggregate: Aggregate | None = Field(default=None, description="of aggregates")
+    join: Join | None = Field(default=None, description="of joins")
+    tuple_width_in: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="fields of a record that comes in"
+    )
+    tuple_width_out: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="fields of a record that goes out"
+    )
+    tuple_type: str | None = Field(default=None, description="class of the records' fields")
+    rate: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="sources only: nominal rate, records/s"
+    )
+    parallelism: int | None = Field(default=None, ge=1, description="what the job starts with, 1 where it is left out")
 
     @property
     def is_source(self) -> bool:

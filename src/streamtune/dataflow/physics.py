@@ -19,13 +19,15 @@ class OperatorPhysics(Frozen):
     of variation of the service time, ``fire_share`` the part of a window operator's work that is done when it fires.
     """
 
-    service_us: float = Field(gt=0, allow_inf_nan=False)
-    selectivity: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    contention: float = Field(default=0.0, ge=0, lt=1)
-    coherency: float = Field(default=0.0, ge=0, lt=1)
-    skew: float = Field(default=0.0, ge=0, le=1)
-    cv: float = Field(default=0.0, ge=0, le=2)
-    fire_share: float = Field(default=0.1, ge=0, lt=1)
+    service_us: float = Field(gt=0, allow_inf_nan=False, description="time one instance needs for a record, µs")
+    selectivity: float = Field(default=1.0, ge=0, allow_inf_nan=False, description="records out per record in")
+    contention: float = Field(default=0.0, ge=0, lt=1, description="of the universal scalability law")
+    coherency: float = Field(default=0.0, ge=0, lt=1, description="of the universal scalability law")
+    skew: float = Field(
+        default=0.0, ge=0, le=1, description="by how much the hottest of many subtasks exceeds the mean"
+    )
+    cv: float = Field(default=0.0, ge=0, le=2, description="coefficient of variation of the service time")
+    fire_share: float = Field(default=0.1, ge=0, lt=1, description="part of a window's work that is done when it fires")
 
     def speedup(self, parallelism: int) -> float:
         """How many times the capacity of one instance ``parallelism`` instances have, skew aside."""

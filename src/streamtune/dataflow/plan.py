@@ -1,4 +1,4 @@
-"""``Plan``: all that can be chosen for a job: parallelism always; resources, placement, configuration perhaps."""
+"""``Plan``: what can be chosen for a job: always parallelism; optionally resources, placement and configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InstanceSize(Frozen):
 
 
 class Instances(Frozen):
-    """So many instances of one size."""
+    """A number of instances of one size."""
 
     count: int = Field(ge=1)
     size: InstanceSize
@@ -62,7 +62,7 @@ _RESOURCES = TypeAdapter(dict[str, tuple[Instances, ...]])
 class Plan(Mapping[str, int]):
     """An immutable choice for one job. Reads like a mapping from operator to parallelism.
 
-    The other parts are ``None`` where nobody chose: what an engine can apply is in its ``Capabilities``.
+    The other parts are ``None`` where nothing was chosen: what an engine can apply is in its ``Capabilities``.
 
     >>> plan = Plan({"bids": 1, "hot_items": 12})
     >>> plan.total, plan["hot_items"], sorted(plan.parts)
@@ -203,7 +203,7 @@ class Plan(Mapping[str, int]):
         placement: Mapping[Instance, str] | None = None,
         configuration: Mapping[str, ConfigurationValue] | None = None,
     ) -> Plan:
-        """This plan with the parallelism of some operators, or whole other parts, set anew."""
+        """This plan with the parallelism of some operators, or whole other parts, replaced."""
         return Plan(
             {**self._degrees, **(parallelism or {})},
             resources=self._resources if resources is None else resources,
@@ -216,7 +216,7 @@ class Plan(Mapping[str, int]):
         return {key: (self[key], other[key]) for key in self if self[key] != other[key]}
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values for JSON; ``Plan.parse`` reads them back. Parts that nobody chose are left out."""
+        """Plain values for JSON; ``Plan.parse`` reads them back. Parts that were not chosen are left out."""
         mapping: dict[str, Any] = {"parallelism": dict(self._degrees)}
         if self._resources is not None:
             mapping["resources"] = {

@@ -45,7 +45,7 @@ def v1_busy_resolution(engine: str) -> float:
 class RunEdge(EdgeMetrics):
     """One edge, and what went over it where the engine knows."""
 
-    partitioning: Partitioning = "rebalance"
+    partitioning: Partitioning = Field(default="rebalance", description="how records are dealt out to instances")
 
 
 class RunOperator(OperatorMetrics, OperatorFeatures):
@@ -59,24 +59,34 @@ class RunOperator(OperatorMetrics, OperatorFeatures):
 class Run(Frozen):
     """One row of the execution history; ``streamtune.history.schema`` derives the Spark schema from its fields."""
 
-    schema_version: int = SCHEMA_VERSION
-    run_id: str
-    job: str
-    engine: str
-    observed_at: datetime
-    window_s: float = Field(gt=0)
-    source_rates: dict[str, float]
-    operators: tuple[RunOperator, ...]
-    edges: tuple[RunEdge, ...]
-    latency_ms: float | None = None
-    throughput_per_s: float | None = None
-    latency_growth_ms_per_s: float | None = None
-    bottlenecks: tuple[str, ...] | None = None
-    rate_origins: dict[str, RateOrigin] | None = None
-    instance_pairs: tuple[InstancePairMetrics, ...] | None = None
-    hosts: dict[str, str] | None = None
-    reports_backpressure: bool | None = None
-    busy_resolution: float | None = None
+    schema_version: int = Field(default=SCHEMA_VERSION, description="1 or 2")
+    run_id: str = Field(description="unique; two runs with one id are one run, or one of them is wrong")
+    job: str = Field(description="name of the job; splits into training and test go by it")
+    engine: str = Field(description="flink, simulator, timely, …; models are trained per engine")
+    observed_at: datetime = Field(
+        description="end of the measuring window, ISO 8601; tables are partitioned by its day (UTC)"
+    )
+    window_s: float = Field(gt=0, description="length of the measuring window")
+    source_rates: dict[str, float] = Field(description="offered rate of each source, records/s")
+    operators: tuple[RunOperator, ...] = Field(description="what each of them is, and what was measured of it")
+    edges: tuple[RunEdge, ...] = Field(description="of the DAG, and what went over them where it is known")
+    latency_ms: float | None = Field(default=None, description="of the job, from end to end")
+    throughput_per_s: float | None = Field(default=None, description="of the job, records/s")
+    latency_growth_ms_per_s: float | None = Field(default=None, description="trend of latency over the window")
+    bottlenecks: tuple[str, ...] | None = Field(
+        default=None, description="operators that an engine without backpressure finds too slow by its own rule"
+    )
+    rate_origins: dict[str, RateOrigin] | None = Field(
+        default=None, description="how the rate of a source is known; measured where it is not named"
+    )
+    instance_pairs: tuple[InstancePairMetrics, ...] | None = Field(
+        default=None, description="what went from one instance to another"
+    )
+    hosts: dict[str, str] | None = Field(default=None, description="instance (operator/number) → host it ran on")
+    reports_backpressure: bool | None = Field(
+        default=None, description="whether lack of backpressure means anything on this engine"
+    )
+    busy_resolution: float | None = Field(default=None, description="how far off a busy share may be on this engine")
 
     @classmethod
     def of(cls, run_id: str, job: Job, engine: str, observation: Observation) -> Run:
@@ -113,7 +123,7 @@ class Run(Frozen):
 
     @property
     def observation(self) -> Observation:
-        """What the run saw; a record of version 1 is read as its engine's name says."""
+        """What was observed; how to read a record of version 1 follows from the name of its engine."""
         return Observation(
             observed_at=self.observed_at,
             window_s=self.window_s,

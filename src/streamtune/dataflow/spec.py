@@ -20,8 +20,10 @@ from streamtune.frozen import Frozen
 
 
 class _Input(Frozen):
-    source: str = Field(alias="from")
-    partitioning: Partitioning | None = None
+    source: str = Field(alias="from", description="id of the operator that sends")
+    partitioning: Partitioning | None = Field(
+        default=None, description="how records are dealt out: hash to keyed operators, rebalance to others by default"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -30,7 +32,7 @@ class _Input(Frozen):
 
 
 class _OperatorEntry(Operator):
-    inputs: tuple[_Input, ...] = ()
+    inputs: tuple[_Input, ...] = Field(default=(), description="ids, or mappings with from and partitioning")
 
     def to_operator(self) -> Operator:
         return Operator.model_construct(**{name: getattr(self, name) for name in Operator.model_fields})
@@ -40,10 +42,12 @@ class _OperatorEntry(Operator):
 
 
 class _SpecFile(Frozen):
-    name: str = Field(min_length=1)
-    operators: tuple[_OperatorEntry, ...]
-    max_parallelism: int = Field(default=DEFAULT_MAX_PARALLELISM, ge=1)
-    physics: dict[str, OperatorPhysics] | None = None
+    name: str = Field(min_length=1, description="the job's name")
+    operators: tuple[_OperatorEntry, ...] = Field(description="in any order")
+    max_parallelism: int = Field(default=DEFAULT_MAX_PARALLELISM, ge=1, description="no operator may go above")
+    physics: dict[str, OperatorPhysics] | None = Field(
+        default=None, description="of emulated jobs: the hidden truth, for every operator or for none"
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``Engine``: where jobs run. Deploy, observe, rescale, stop; everything else is the engine's own business."""
+"""``Engine``: where jobs run. Deploy, observe, rescale, stop; everything else is up to the engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ObservedPart = Literal["latency", "lag", "edges", "instance_pairs", "hosts", "re
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an engine can do and report, so that nobody has to guess from its name."""
+    """What an engine can do and report, so that nothing has to be guessed from its name."""
 
     name: str
     reports_backpressure: bool
@@ -76,7 +76,7 @@ class MeasurementWindow(Settings):
 
 @dataclass(frozen=True)
 class NotReady:
-    """The metrics cannot be trusted yet: why, and when to ask again. Never zeros in disguise."""
+    """The metrics cannot be trusted yet: why, and when to ask again. Never reported as zeros."""
 
     reason: str
     retry_after_s: float = 5.0
@@ -128,7 +128,7 @@ class Engine(ABC):
 
     @abstractmethod
     def stop(self, deployment: Deployment) -> None:
-        """End a job. Stopping twice is an error, as is anything else asked of a stopped job."""
+        """End a job. Stopping it twice is an error, as is any other call on a stopped job."""
 
     def observing(self, deployment: Deployment, window: MeasurementWindow) -> Steps[Observation | NotReady]:
         """``observe`` in steps."""

@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 OURS = "streamtune"
 LATENCY_TOLERANCE = 1.25
-# Latency that grows faster than this over half a minute is a queue without end, not noise.
+# Latency that grows faster than this over half a minute is a queue that grows without end, not noise.
 FALLS_BEHIND_MS_PER_S = 20.0
 
 
@@ -261,7 +261,7 @@ def _resume(settings: Fig8Settings, results: Path | None) -> Fig8Result:
 
 
 def _save(result: Fig8Result, path: Path) -> None:
-    """In one go, so that a killed run leaves the file as it was."""
+    """Atomically, so that a killed run leaves the file as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     unfinished.write_text(json.dumps(result.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")

@@ -119,7 +119,7 @@ def _seen(engine: FlinkEngine, deployment: Deployment) -> float:
         if found is not None and before is not None and found.total != before:
             return found.total
         before = found.total if found is not None else before
-    raise EngineError("the sink's counter stands still")
+    raise EngineError("the sink's counter does not change")
 
 
 def measure_polling(url: str, folder: Path, vertices: int, parallelism: int) -> PollingCost:

@@ -1,4 +1,4 @@
-"""A pretended platform for experiments: its simulator, its history, and the models pre-trained on that history."""
+"""A simulated platform for experiments: its simulator, its history, and the models pre-trained on that history."""
 
 from __future__ import annotations
 

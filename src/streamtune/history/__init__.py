@@ -1,5 +1,5 @@
 """The data pipeline on PySpark: everything the models learn from passes through here.
 
-Importing this package starts nothing and loads no Spark; its modules do. ``history.session`` builds the Spark
-session, ``history.tables`` stores, and every step is a module of its own: generate, ingest, label, featurise, show.
+Importing this package starts nothing and loads no Spark; its modules do. Every step is a module of its own: ingest,
+label, featurise, cluster, show. Sessions and storage are in ``streamtune.spark``.
 """

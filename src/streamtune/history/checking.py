@@ -18,7 +18,7 @@ from streamtune.history.settings import ValidationSettings
 from streamtune.history.validate import check, reason_lists
 from streamtune.spark.schemas import nullable
 
-# `reasons` is null for a blank line, which is no record but counts as a line.
+# `reasons` is null for a blank line, which is not a record but counts as a line.
 CHECKED = StructType(
     [
         *nullable(RUN).fields,

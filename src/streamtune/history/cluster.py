@@ -6,7 +6,7 @@ a few thousand numbers and runs in the driver. A folder with these files comes o
     clusters/
       clusters.json          settings, centres, sizes, elbow curve, what is known of the distances
       assignment.parquet     canonical_form, cluster, runs, distance to the centre
-      elbow.png, clusters.png    pictures, where somebody draws them
+      elbow.png, clusters.png    pictures, where ``draw`` is given
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLUSTER = "cluster"
 SUMMARY = "clusters.json"
 ASSIGNMENT = "assignment.parquet"
 VERSION = 1
-# Up to so many shapes all pairs are surveyed at once; above, pairs are looked at when a question needs them.
+# Up to this many shapes bounds of all pairs are computed first; above, only those of pairs that are needed.
 SHAPES_TO_SURVEY = 4_000
 # The table of distances takes 6 bytes per pair and direction in the driver: 1.5 GB here.
 MOST_SHAPES = 16_000
@@ -174,7 +174,7 @@ def read_summary(folder: Path) -> ClusteringSummary:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise HistoryError(
-            f"{file} is no clustering, {place}: {first['msg']}. Run 'streamtune cluster' again"
+            f"{file} is not a clustering, {place}: {first['msg']}. Run 'streamtune cluster' again"
         ) from error
 
 

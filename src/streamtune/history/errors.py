@@ -6,4 +6,4 @@ from streamtune.errors import StreamTuneError
 
 
 class HistoryError(StreamTuneError):
-    """A step of the pipeline that cannot be done: no Java, no such table, an input nobody can read."""
+    """A step of the pipeline that cannot be done: no Java, no such table, an unreadable input."""

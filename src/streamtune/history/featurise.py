@@ -49,7 +49,7 @@ def featurise(history: History, settings: FeaturiseSettings | None = None) -> Fe
 def fit(training: DataFrame) -> FeatureEncoder:
     """All values of each category, the range of each number, and the mean selectivity of each operator type.
 
-    Every batch is summed up to a handful of rows where it lies; Spark merges those.
+    Every batch is reduced to a handful of rows where it is; Spark merges those.
     """
     columns = graph_columns(operators=_FIELDS).fieldNames()
     partial_sums = training.select(*columns).mapInArrow(_summarise, _SUMMARY)

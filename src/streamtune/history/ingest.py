@@ -57,7 +57,7 @@ class IngestReport:
 
 
 def default_validation(format_name: str) -> ValidationSettings:
-    """PDSP-Bench measured for minutes: less than one is a run that broke off."""
+    """PDSP-Bench measured for minutes: a run shorter than one was cut short."""
     return ValidationSettings(min_window_s=MINIMUM_WINDOW_S) if format_name == "pdsp" else ValidationSettings()
 
 

@@ -29,7 +29,7 @@ _SETTINGS = "labelling"
 
 
 def label(history: History, settings: LabelSettings | None = None) -> int:
-    """Label all runs anew, and keep the rule with the labels; the number of runs."""
+    """Label all runs again, and store the rule with the labels; returns the number of runs."""
     settings = settings or LabelSettings()
     labels = labels_of(history.runs.read(columns=_COLUMNS), settings)
     history.labels.replace(labels, "label", properties={_SETTINGS: settings.model_dump(mode="json")})

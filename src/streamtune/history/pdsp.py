@@ -1,7 +1,7 @@
 """Reader for the runs that the authors of PDSP-Bench measured on Flink and Storm.
 
 They have no busy, idle or backpressured times and no rates per operator: those metrics are null, and no label can be
-derived. The id of a run is the engine's own job id (``artifact``), so that one job filed twice is found out.
+derived. The id of a run is the engine's own job id (``artifact``), so that one job filed twice is detected.
 Latency is the marker at the last operator and the source rate is the one that arrived: the nominal rate and the
 reported end-to-end latency are known to be wrong.
 """
@@ -44,7 +44,7 @@ _NODES = "record.dag.nodes"
 
 
 def read_pdsp(lines: DataFrame) -> DataFrame:
-    """Runs in our schema, with the reasons that only this format can tell."""
+    """Runs in our schema, with the reasons that are specific to this format."""
     parsed = lines.withColumn("record", parse_json(PDSP, sql.col("raw")))
     throughput = sql.coalesce("record.metrics.sink_in_rate_steady_mean", "record.metrics.throughput_p50_reported")
     known = {
@@ -117,7 +117,7 @@ def _edges() -> Column:
 
 
 def _found() -> Column:
-    """Parse errors, or the kinds of dirt that need more than a ``Run`` to be seen."""
+    """Parse errors, or the defects that only this format shows."""
     nodes, vector = sql.col(_NODES), sql.col("record.parallelism_vector")
     same_length = sql.size(nodes) == sql.size(vector)
     pairs = sql.arrays_zip(nodes.alias("node"), vector.alias("asked"))
@@ -152,7 +152,7 @@ def _hardware_contradiction() -> Column:
 
 
 def _wrong_application() -> Column:
-    """The folder, the application, the number of its query and the job's name must tell the same story.
+    """The folder, the application, the number of its query and the job's name must agree.
 
     Names are compared without punctuation and without the letter s: folders and jobs are called ``ad-analytics``,
     ``Ads_Analytics`` and ``AdAnalytics`` without meaning anything by it.

@@ -1,4 +1,4 @@
-"""Why a row is rejected. One word per reason; docs/history.md lists the same words."""
+"""Why a row is rejected. One word per reason; docs/reference/rejected-runs.md lists the same words."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ DESCRIPTIONS = {
     UNSUPPORTED_FILE: "a file that is not read: use JSON lines (plain or gzip) or Parquet, and no colon in the name",
     LINE_TOO_LONG: "the file has a line above the limit: that line was skipped, the others were read",
     BROKEN_JSON: "the line is not JSON, or not UTF-8",
-    WRONG_TYPE: "a field has a value of another type than the schema's",
+    WRONG_TYPE: "a field has a value of a type that the schema does not have there",
     MISSING_FIELD: "a required field is null, empty or absent",
     UNKNOWN_VERSION: "the schema version is not one this release reads",
     INVALID_DAG: "no operators, an id twice, an edge to nowhere or listed twice, a cycle, no source, a source with"
     " inputs or another operator without",
-    INVALID_FEATURE: "an operator type, window, tuple width or partitioning that cannot be",
+    INVALID_FEATURE: "an operator type, window, tuple width or partitioning that is not valid",
     INVALID_PARALLELISM: "an operator's parallelism is missing or below 1",
     INVALID_METRIC: "a metric is negative, infinite or NaN",
     TIMES_DO_NOT_ADD_UP: "busy + idle + backpressured time is not about 1,000 ms per s",
@@ -51,7 +51,7 @@ DESCRIPTIONS = {
     DUPLICATE: "the same run is already there",
     CONFLICTING_DUPLICATE: "a run of this id is already there with other contents",
     NON_FINITE_SELECTIVITY: "a measured selectivity is NaN or infinite (PDSP-Bench)",
-    PARALLELISM_VECTOR_LENGTH: "the requested parallelism has not one entry per operator (PDSP-Bench)",
+    PARALLELISM_VECTOR_LENGTH: "the requested parallelism does not have one entry per operator (PDSP-Bench)",
     PARALLELISM_MISMATCH: "an operator ran with another parallelism than requested (PDSP-Bench)",
     HARDWARE_CONTRADICTION: "path and cluster metadata name different hardware (PDSP-Bench)",
     WRONG_APPLICATION: "path, application, query and job name do not belong together (PDSP-Bench)",

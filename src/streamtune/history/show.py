@@ -35,7 +35,7 @@ class Summary:
 
 
 def summarise(history: History) -> Summary:
-    """Count everything in Spark; only the counts come to the driver."""
+    """Count everything in Spark; only the counts reach the driver."""
     runs, rejected, labels = history.runs, history.rejected, history.labels
     if not runs.exists and not rejected.exists:
         raise HistoryError(f"there is no history at '{history.location}': make one with 'history ingest' or 'generate'")

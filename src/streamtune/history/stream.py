@@ -1,6 +1,6 @@
 """Ingest that follows a folder, as a Structured Streaming job.
 
-Spark's file source only says which files are new; each micro-batch of names then takes the very way of the batch
+Spark's file source only says which files are new; each micro-batch of names then goes through the batch
 ingest. The checkpoint gives every file to one batch and repeats a batch that was not finished; the tables recognise a
 batch by its files and a run by its id. So every run counts once, however often the job is killed or a file delivered.
 Files must appear in the folder whole: write them elsewhere and move them in.

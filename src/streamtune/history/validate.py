@@ -1,4 +1,4 @@
-"""Which runs are fit to learn from: all rules at once over a batch of runs, in Arrow and NumPy. No Spark in here."""
+"""Which runs are fit to learn from: all rules together over a batch of runs, in Arrow and NumPy. No Spark in here."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class _Checker:
         return self._any_operator(self.is_source & ~rated)
 
     def unknown_source(self) -> Bools:
-        is_source = np.append(self.is_source, False)  # position −1, not found, is no source
+        is_source = np.append(self.is_source, False)  # position −1 means not found: not a source
         return any_per_row(self.rate_row, ~is_source[self.rate_at], self.rows)
 
     def zero_source_rate(self) -> Bools:

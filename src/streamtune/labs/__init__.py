@@ -1,1 +1,1 @@
-"""Places to try things on: a local Flink from the pip package, and histories of simulated jobs."""
+"""Where to try things: a local Flink from the pip package, tuning on simulator and Timely, generated histories."""

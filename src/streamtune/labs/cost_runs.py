@@ -1,6 +1,6 @@
 """Labelled plans for cost models, one by one: a query of ZeroTune's Table III, a plan for it, and its simulated run.
 
-Every plan is drawn from (seed, its number): how many others there are, and who draws them, does not matter.
+Every plan is drawn from (seed, its number): it depends neither on the other plans nor on the machine that draws it.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def random_plan(workload: Workload, largest: int, rng: np.random.Generator) -> P
 
 
 def near_plan(workload: Workload, rates: dict[str, float], rng: np.random.Generator) -> Plan:
-    """A fifth above or below the need (one standard deviation), and one instance more or less."""
+    """A fifth above or below the need (one standard deviation), give or take one instance."""
     limit = workload.spec.job.max_parallelism
     near = {
         key: int(np.clip(round(need * rng.lognormal(0.0, 0.2)) + rng.integers(-1, 2), 1, limit))
@@ -160,7 +160,7 @@ def _run_id(number: int, settings: GenerateSettings) -> str:
 
 
 def generate(history: History, settings: GenerateSettings | None = None, partitions: int | None = None) -> int:
-    """Add generated runs to the history, leaving out those that are there already; how many were added."""
+    """Add generated runs to the history; idempotent. Returns how many were added."""
     settings = settings or GenerateSettings()
     before = history.runs.rows() if history.runs.exists else 0
     part = "generated-" + hashlib.sha256(settings.model_dump_json().encode()).hexdigest()[:16]

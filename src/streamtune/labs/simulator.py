@@ -51,7 +51,7 @@ def tune_on_simulator(
 def oracle_of(
     spec: JobSpec, guards: Guards, settings: SimulatorSettings
 ) -> Callable[[Mapping[str, float]], OraclePlan]:
-    """The least plan for given rates. What no tuner may change is not the oracle's to change either."""
+    """The least plan for given rates. What no tuner may change, the oracle does not change either."""
     plan = spec.job.initial_plan
     fixed = {
         operator.id: plan[operator.id]

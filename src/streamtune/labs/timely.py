@@ -55,7 +55,7 @@ def tune_on_timely(
 def measure_latency(
     engine: TimelyEngine, deployment: Deployment, window: MeasurementWindow, times: int
 ) -> EpochLatencies:
-    """The per-epoch latencies of so many windows under what runs now."""
+    """The per-epoch latencies of several windows under the plan that runs now."""
     found = EpochLatencies((), ())
     for _ in range(times):
         engine.observe(deployment, window)

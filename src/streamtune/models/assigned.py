@@ -1,4 +1,4 @@
-"""A bundle brought to one job: the nearest cluster, and what its encoder says of the job's operators."""
+"""A bundle applied to one job: the nearest cluster, and what its encoder says about the job's operators."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ class ModelBundle:
 
     @classmethod
     def load(cls, path: Path) -> ModelBundle:
-        """Read a bundle; one that is damaged, foreign or of another version is refused."""
+        """Read a bundle; one that is damaged, not ours or of another version is refused."""
         path = Path(path)
         manifest = _read_manifest(path)
         _check_files(path, manifest)

@@ -2,8 +2,8 @@
 
 Categories become one-hot blocks with a last slot for values that the training part did not have; an operator without
 the feature (no window, say) has zeros there. Numbers are min-max scaled logarithms; a missing one is 0. Values outside
-the fitted range are not cut off: a rate above all known ones must still look higher. Parallelism is no feature: it is
-what tuning decides (the paper fuses it in later). ``demand`` is ours: see ``features.demand``.
+the fitted range are not cut off: a rate above all known ones must still look higher. Parallelism is not a feature:
+it is what tuning decides (the paper fuses it in later). ``demand`` is ours: see ``streamtune.readings.demand``.
 
 An operator is kept in two compact rows, ``codes`` and ``numbers``; ``dense`` expands them for a model.
 """
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class FeatureError(StreamTuneError):
-    """An encoder that cannot be read or fitted."""
+    """A feature encoder that cannot be read or fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class FeatureEncoder(Frozen):
         """
         for name in (*values, *ranges):
             if name not in (*CATEGORIES, *NUMBERS):
-                raise FeatureError(f"'{name}' is no feature: Table I has {', '.join((*CATEGORIES, *NUMBERS))}")
+                raise FeatureError(f"'{name}' is not a feature: Table I has {', '.join((*CATEGORIES, *NUMBERS))}")
         fitted = {name: ranges.get(name, (0.0, 0.0)) for name in NUMBERS}
         return cls(
             categories={name: tuple(sorted(set(values.get(name, ())) - {UNKNOWN})) for name in CATEGORIES},
@@ -214,7 +214,7 @@ class FeatureEncoder(Frozen):
         try:
             encoder = cls.model_validate_json(text)
         except ValidationError as error:
-            raise FeatureError(f"this is no feature encoder: {error.errors()[0]['msg']}") from error
+            raise FeatureError(f"this is not a feature encoder: {error.errors()[0]['msg']}") from error
         if encoder.version != ENCODER_VERSION:
             raise FeatureError(
                 f"the feature encoder has version {encoder.version}, this release reads {ENCODER_VERSION}"

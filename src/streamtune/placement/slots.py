@@ -1,4 +1,4 @@
-"""Slot policies: how many instances of an operator each host gets when nobody places them one by one."""
+"""Slot policies: how many instances of an operator each host gets when they are not placed one by one."""
 
 from __future__ import annotations
 

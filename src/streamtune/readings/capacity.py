@@ -18,9 +18,9 @@ from streamtune.dataflow.observation import BUSY_RESOLUTION
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-# Below this share nothing can be told at all.
+# Below this share a reading says nothing at all.
 LEAST_BUSY_SHARE = 0.002
-# A bottleneck that is busy for less than this was blamed for somebody else.
+# A bottleneck that is busy for less than this was blamed for another operator's fault.
 SATURATED_SHARE = 0.85
 # Reported time is cut where it meets the whole second; above this share it says little.
 CUT_SHARE = 0.98
@@ -28,7 +28,7 @@ CUT_SHARE = 0.98
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Per operator the logarithm of its capacity in records/s (NaN: nothing to be learnt), and how it was read."""
+    """Per operator the logarithm of its capacity in records/s (NaN: nothing to learn), and how it was read."""
 
     log_capacity: Floats
     is_saturated: Bools

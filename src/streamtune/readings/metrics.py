@@ -1,4 +1,4 @@
-"""What the rivals read off an observation, with every value that may be missing dealt with in one place."""
+"""What the rivals read off an observation, with missing values handled in one place."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def processing_ability(metrics: OperatorMetrics, calibration: float = 1.0) -> fl
     """Records/s that all instances together would serve if they were busy all the time; None if not measured.
 
     ``calibration`` is the busy share that this kind of operator reports when it is truly busy all the time. The
-    calibrated share is cut at 1: what was served, was served.
+    calibrated share is capped at 1, so that the result is never below what was actually served.
     """
     useful = min(1.0, metrics.busy_share / calibration) if calibration != 1.0 else metrics.busy_share
     taken = metrics.records_in_per_s

@@ -30,7 +30,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Line:
-    """A step line. ``style`` names its looks in the style sheet, ``label`` what it shows."""
+    """A step line. ``style`` names its class in the style sheet, ``label`` what it shows."""
 
     style: str
     label: str
@@ -107,7 +107,7 @@ class TimeScale:
 class OperatorChart:
     """The parallelism of one operator over the changes, all tuners and the oracle in one plot.
 
-    ``steady_at`` is set where there is nothing to see: all tuners, and the oracle if there is one, held one value.
+    ``steady_at`` is set where nothing changes: all tuners, and the oracle if there is one, held one value.
     """
 
     operator: str

@@ -149,7 +149,7 @@ def _scaled(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     centring = np.eye(count) - 1 / count
     values, vectors = np.linalg.eigh(-0.5 * centring @ distances**2 @ centring)
     start = vectors[:, [-1, -2]] * np.sqrt(np.maximum(values[[-1, -2]], 1e-9))
-    # An eigenvector's sign is anybody's choice: make the largest entry positive.
+    # An eigenvector's sign is arbitrary: make the largest entry positive.
     start *= np.sign(start[np.abs(start).argmax(axis=0), [0, 1]])
     places, _ = smacof(distances, n_components=2, init=start, n_init=1, normalized_stress=False)
     return np.asarray(places)

@@ -1,4 +1,4 @@
-"""HTML pages from templates: one environment, and files that are there whole or not at all."""
+"""HTML pages from templates: one environment, and files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReportError(StreamTuneError):
 
 
 def write_page(path: Path, page: str) -> None:
-    """In one go: a reader sees the old file or the new one, never half of it."""
+    """Write atomically: a reader sees the old file or the new one, never half of it."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         unfinished.write_text(page, encoding="utf-8")

@@ -185,7 +185,7 @@ def render_report(stories: Sequence[TuningStory], *, title: str, command: str | 
 
 
 def write_report(path: Path, stories: Sequence[TuningStory], *, title: str, command: str | None = None) -> None:
-    """Write the page in one go: a reader sees the old file or the new one, never half of it."""
+    """Write the page atomically: a reader sees the old file or the new one, never half of it."""
     write_page(path, render_report(stories, title=title, command=command))
 
 

@@ -1,4 +1,4 @@
-"""How the kernels are compiled: once per machine, kept on disk, and never in silence.
+"""How the kernels are compiled: once per machine, kept on disk, and never silently.
 
 numba keeps machine code in ``__pycache__`` beside the source, or in the user's cache folder where the package is
 read-only (``NUMBA_CACHE_DIR`` overrides both). Its index knows the file a function stands in and not the functions it

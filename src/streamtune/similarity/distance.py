@@ -48,7 +48,7 @@ class UndecidedDistanceError(StreamTuneError):
 
 @dataclass(frozen=True, slots=True)
 class EditDistance:
-    """What is known of a distance. ``upper`` is None where nobody looked because ``lower`` is above the limit."""
+    """What is known of a distance. ``upper`` is None where it was not computed because ``lower`` is above the limit."""
 
     lower: int
     upper: int | None
@@ -61,7 +61,7 @@ class EditDistance:
 
 @dataclass(frozen=True, slots=True)
 class EditDistances:
-    """``EditDistance`` of many pairs, as arrays; ``upper`` is huge where nobody looked."""
+    """``EditDistance`` of many pairs, as arrays; ``upper`` is huge where it was not computed."""
 
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]

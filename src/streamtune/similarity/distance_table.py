@@ -1,4 +1,4 @@
-"""Distances that are computed when somebody asks, as far as the question needs, and never twice.
+"""Distances that are computed on demand, only as exactly as the question needs, and never twice.
 
 Clustering asks two questions: which of these is nearest, and is this one within τ? Neither needs the distance of every
 pair. The table keeps a lower and an upper bound per pair, starts with what the root of the search gives for a few
@@ -21,12 +21,12 @@ Indices = NDArray[np.int64]
 Pairs = NDArray[np.int64]  # M × 2, the smaller index first
 Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]  # lower and upper, M each
 
-# Larger than the distance of any two dataflows that somebody could run, small enough for 16 bits.
+# Larger than the distance of any two realistic dataflows, small enough for 16 bits.
 UNKNOWN = 30_000
 SURVEY_STATES = 1
 # Some tenth of a second: what is left after it are pairs of large and unlike shapes, seldom nearest to each other.
 PROOF_STATES = 20_000
-# How far a search for the nearest goes at once: the cost of a search grows steeply with its depth.
+# How far one step of a search for the nearest goes: the cost of a search grows steeply with its depth.
 _STEP = 4
 _SLAB = 1 << 20
 
@@ -88,7 +88,7 @@ class DistanceTable:
         return np.asarray(known & ~np.isin(self._keys(first, second), self._unproven))
 
     def survey(self, members: Indices | None = None) -> None:
-        """Cheap bounds for all pairs of ``members`` (all shapes if not given) that nobody has looked at yet."""
+        """Cheap bounds for all pairs of ``members`` (all shapes if not given) that have none yet."""
         chosen = np.arange(len(self)) if members is None else members
         for rows in np.array_split(chosen, max(1, len(chosen) ** 2 // _SLAB)):
             first, second = np.meshgrid(rows, chosen, indexing="ij")

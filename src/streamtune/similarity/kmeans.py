@@ -27,7 +27,7 @@ Indices = NDArray[np.int64]
 
 
 class ClusteringError(StreamTuneError):
-    """A clustering that cannot be."""
+    """A clustering that is not possible."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _initial_centres(
 
 
 class _Way:
-    """The centres that one start has visited; it ends when they stay, come back, or there were too many."""
+    """The centres that one start has visited; it ends when they stay, when they repeat, or after too many steps."""
 
     def __init__(self, centres: Sequence[int], max_iterations: int) -> None:
         self.visited: list[tuple[int, ...]] = []
@@ -216,7 +216,7 @@ class _Way:
 
     @property
     def circle(self) -> list[tuple[int, ...]]:
-        """Where the way goes round for ever: one place if it is stable. Without one, the place where it broke off."""
+        """The states that repeat for ever: a single one if stable. If there are none, the state where it stopped."""
         return self.visited[self.visited.index(self.centres) :] if self.has_come_back else [self.centres]
 
     @property

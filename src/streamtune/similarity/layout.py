@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 # Larger pairs are bounded at the root of the search only: its memory grows with the cube of the size.
 SEARCHABLE_OPERATORS = 128
 
-UNKNOWN = 1 << 30  # an upper bound nobody has looked for
+UNKNOWN = 1 << 30  # an upper bound that was not computed
 
 _PAIR_FACTS, _NODE_FIELDS, _LEVEL_FIELDS, _SLOT_FIELDS, _SCRATCH_FIELDS = 4, 5, 5, 6, 3
 

@@ -13,7 +13,7 @@ from streamtune.similarity.distance import DEFAULT_BUDGET, UndecidedDistanceErro
 
 @dataclass(frozen=True, slots=True)
 class InsertOperator:
-    """A new operator, for now without edges; ``operator`` is its id."""
+    """A new operator, still without edges; ``operator`` is its id."""
 
     operator: str
     type: str
@@ -25,7 +25,7 @@ class InsertOperator:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOperator:
-    """An operator goes; its edges have gone before."""
+    """An operator is deleted; its edges were deleted before."""
 
     operator: str
     type: str
@@ -37,7 +37,7 @@ class DeleteOperator:
 
 @dataclass(frozen=True, slots=True)
 class ChangeType:
-    """An operator does something else at the same place."""
+    """An operator changes its type and keeps its edges."""
 
     operator: str
     old_type: str

@@ -1,4 +1,4 @@
-"""What Spark's room raises on purpose."""
+"""What this room raises on purpose."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from streamtune.errors import StreamTuneError
 
 
 class StorageError(StreamTuneError):
-    """No Java, no such file or table, or a table that somebody else is writing."""
+    """No Java, no such file or table, or a table that another process is writing."""

@@ -77,7 +77,7 @@ class Files:
             stream.close()
 
     def create_text(self, path: str, text: str) -> bool:
-        """Write a new file, whole or not at all; False when somebody else has written it before.
+        """Write a new file, completely or not at all; False if another process has written it already.
 
         A rename that does not overwrite is atomic on local disks and HDFS; on an object store the upload is.
         """

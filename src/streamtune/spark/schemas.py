@@ -1,4 +1,4 @@
-"""Spark schemas, whatever they are about."""
+"""Spark schemas from pydantic models, and how schemas are compared and widened."""
 
 from __future__ import annotations
 

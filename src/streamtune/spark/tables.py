@@ -1,4 +1,4 @@
-"""Tables that are either whole or not there, whatever file format they are kept in.
+"""Tables that are either complete or absent, in any file format.
 
 A table is a folder of parts and a list that says which parts count::
 
@@ -59,7 +59,7 @@ class Table:
         self.settings = settings or TableSettings()
 
     def manifest(self) -> Manifest:
-        """The list that counts now; an empty one where there is no table yet."""
+        """The current list; an empty one where there is no table yet."""
         numbers = self._manifest_names()
         if not numbers:
             return Manifest(format=self.settings.format)
@@ -74,7 +74,7 @@ class Table:
     ) -> DataFrame:
         """All rows, or those of some parts, or those of all but some parts.
 
-        ``columns`` may leave out columns and also fields of nested ones; formats that can do not even read them.
+        ``columns`` may leave out columns and also fields of nested ones; formats that support it do not even read them.
         """
         manifest = self.manifest()
         if manifest.number == 0:
@@ -97,7 +97,7 @@ class Table:
         return sum(manifest.rows.values()) if part is None else manifest.rows[part]
 
     def append(self, frame: DataFrame, part: str) -> bool:
-        """Add a part; False, and nothing done, where a part of this id already counts."""
+        """Add a part. Idempotent: False, and nothing is done, if a part of this id is already listed."""
         before = self.manifest()
         if part in before.parts:
             return False
@@ -107,14 +107,14 @@ class Table:
         return True
 
     def replace(self, frame: DataFrame, step: str, properties: Mapping[str, Any] | None = None) -> None:
-        """Put ``frame`` in the place of all that was there; ``properties`` say how it was made."""
+        """Replace the whole contents by ``frame``; ``properties`` say how it was made."""
         before = self.manifest()
         part = f"{step}-{before.number + 1:06d}"
         rows = self._write(frame, part)
         self._commit(before, frame.schema, (part,), {part: rows}, properties or {})
 
     def compact(self) -> None:
-        """Rewrite many small parts as one. Ids of parts are forgotten: only for tables nobody appends to any more."""
+        """Rewrite many small parts as one. Ids of parts are forgotten: only for tables that are complete."""
         self.replace(self.read(), "compact")
 
     def _write(self, frame: DataFrame, part: str) -> int:
@@ -155,7 +155,7 @@ class Table:
     def _sweep(self, before: Manifest, after: Manifest) -> None:
         """Remove parts and manifests that neither the present nor the previous manifest needs.
 
-        The previous one stays, since a reader may be in the middle of it.
+        The previous one stays, since a reader may still be using it.
         """
         names = self._manifest_names()
         for name in names[:-2]:

@@ -1,4 +1,4 @@
-"""The law of engines: every ``Engine`` passes every function in ``ENGINE_LAWS``.
+"""The contract of engines: every ``Engine`` passes every function in ``ENGINE_LAWS``.
 
 @pytest.mark.parametrize("law", ENGINE_LAWS)
 def test_my_engine(law):

@@ -1,4 +1,4 @@
-"""The law of tuners: every ``Tuner`` passes every function in ``TUNER_LAWS``."""
+"""The contract of tuners: every ``Tuner`` passes every function in ``TUNER_LAWS``."""
 
 from __future__ import annotations
 

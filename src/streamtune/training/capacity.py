@@ -1,4 +1,4 @@
-"""Capacity curves by operator type from a history: sums per operator where the data lies, then one task per type."""
+"""Capacity curves by operator type from a history: sums per operator where the data is, then one task per type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SUMS = (*_XX, *_XY, "yy", "count", "saturated", "saturated_busy")
 _SUM_SCHEMA = ", ".join([*(f"{key} string" for key in _KEYS), *(f"{name} double" for name in _SUMS)])
 # Readings whose resolution alone makes a larger error than this would only blur the curve.
 _COARSEST = 0.1
-# A type seen saturated less often than this keeps busy time as it is reported.
+# A type that was observed saturated less often than this keeps busy time as reported.
 _LEAST_SATURATED = 5
 
 
@@ -93,7 +93,7 @@ def _sum_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) -> 
 
 
 def _fit(operators: pa.Table) -> pa.Table:
-    """One operator type: all its operators, in an order that Spark's does not disturb."""
+    """One operator type: all its operators, in an order that does not depend on Spark's."""
     operators = operators.sort_by([("job", "ascending"), ("operator", "ascending")])
 
     def column(name: str) -> npt.NDArray[np.float64]:

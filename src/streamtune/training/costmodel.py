@@ -25,7 +25,7 @@ from streamtune.spark.settings import TableSettings
 from streamtune.spark.tables import Table
 
 PLANS = "plans"
-# What a run's engine does not tell about its hosts: one large machine, the same for all.
+# Runs do not name their hosts: assume one large machine, the same for all.
 UNKNOWN_HOSTS = Cluster((Host(kind="unknown", cores=1024),))
 _ROWS_PER_BATCH = 256
 
@@ -136,7 +136,7 @@ def train_on_spark(
     enumeration: str | None = None,
     progress: Callable[[str], None] = lambda _message: None,
 ) -> dict[str, Any]:
-    """Train a cost model on the stored plans, one Spark task per network, side by side; what the model says of itself.
+    """Train a cost model on the stored plans, one Spark task per network, side by side; returns the model's notes.
 
     ``settings_json`` is a ``CostModelSettings``: this module stays free of torch, which only the tasks load.
     """

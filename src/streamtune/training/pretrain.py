@@ -149,7 +149,7 @@ def _train_all(
             progress(name, "training" if attempt == 1 else f"attempt {attempt}, because: {problem}")
             try:
                 return _train_in_one_task(rows, name, encoder, settings, start)
-            except Exception as error:  # whatever Spark or a task raises: one cluster must not take the others along
+            except Exception as error:  # whatever Spark or a task raises: one cluster must not stop the others
                 problem = str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__
         raise HistoryError(problem)
 

@@ -1,4 +1,4 @@
-"""What a Spark task does to train one encoder. Torch is loaded inside: a worker is at its task before that begins."""
+"""What a Spark task does to train one encoder. Torch is loaded inside the task."""
 
 from __future__ import annotations
 

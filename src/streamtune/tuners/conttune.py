@@ -31,12 +31,12 @@ class ContTune(Tuner):
 
     - under-provisioned → Big, as a *provisional* recommendation, so that the loop comes back without backpressure too;
       still under-provisioned → Big again, with p_max doubled up to the job's limit;
-    - then Small, not provisional: gone backpressure ends the tuning process, else Small again for the same λ with
-      what was just seen in the history (every observation reaches ``learn`` first);
+    - then Small, not provisional: the tuning process ends when backpressure is gone; else Small again for the same
+      λ with what was just observed in the history (every observation reaches ``learn`` first);
     - over-provisioned at the start → Small at once: without backpressure the rates seen are the demand;
     - neither → what runs stays.
 
-    Big and Small count as one reconfiguration each, as they do in the paper. Another source rate starts anew; the
+    Big and Small count as one reconfiguration each, as they do in the paper. Another source rate starts over; the
     history stays. Sources are left alone. At the job's limit with backpressure left, Small serves what got through.
     """
 

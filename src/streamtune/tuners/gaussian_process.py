@@ -12,7 +12,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 JITTER = 1e-8
-# Length scales tried, in instances: from "neighbours tell nothing" to "the whole range is one smooth curve".
+# Length scales tried, in instances: from "neighbours say nothing" to "the whole range is one smooth curve".
 LENGTH_SCALES: tuple[float, ...] = tuple(float(scale) for scale in np.geomspace(0.5, 200.0, 40))
 
 

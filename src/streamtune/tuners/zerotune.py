@@ -19,8 +19,8 @@ _FEWEST_CANDIDATES = 100
 class ZeroTune(Tuner):
     """The plan of least predicted cost among at least 100 candidates (Eq. 1), for the source rates of the observation.
 
-    Everything is decided before a run: of an observation it uses the rates, and the selectivities as far as they were
-    seen; backpressure and busy times mean nothing to it. So it reconfigures once per change of rates and never corrects
+    Everything is decided before a run: of an observation it uses the rates, and the selectivities that were
+    measured; it ignores backpressure and busy times. So it reconfigures once per change of rates and never corrects
     itself. The published objective has no term for resources (``resource_weight`` 0): it over-provisions.
     """
 

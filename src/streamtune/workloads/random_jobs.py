@@ -2,8 +2,8 @@
 
 **Shape.** One to four sources form the first layer; further layers hold one to three operators each. Every operator
 reads one of the layer before it; where the layers narrow, or by chance, it also reads a second, earlier one and becomes
-a join. Two operators that read the same one fork it, and a join of two such branches closes a diamond. What nobody
-reads goes to the sink.
+a join. Two operators that read the same one fork it, and a join of two such branches closes a diamond. What no
+operator reads goes to the sink.
 
 **Rates.** Sources get random shares, then all are scaled such that the operator with the most expected work needs
 between 8 and 36 instances at 10·W_u. The scale is taken from the formula *without* its residual: a rate tells nothing
@@ -125,7 +125,7 @@ def _draw_shape(rng: np.random.Generator, low: int, high: int) -> _Shape:
 
 
 def _second_input(rng: np.random.Generator, first: int, earlier: int, unread: Sequence[int]) -> int | None:
-    """An earlier stream to join with: one that nobody reads yet if there is one, any other by chance."""
+    """An earlier stream to join with: one that has no reader yet if there is one, else any other by chance."""
     chance = float(rng.random())
     if unread and chance < _UNREAD_INPUT_PROBABILITY:
         return pick(rng, unread)

@@ -79,7 +79,7 @@ def assemble(
 ) -> Workload:
     """A workload from operators with their inputs: draws the physics from ``seed_path``, then sizes the sources.
 
-    The physics is drawn before a rate is looked at. Only a draw that no allowed parallelism could serve at 10·W_u is
+    The physics is drawn before any rate is considered. Only a draw that no allowed parallelism could serve at 10·W_u is
     thrown away and repeated (about one in 4,000 for the catalogue, one in 500 for random jobs).
     Sources get the parallelism that keeps them at most half busy at the peak, as the partitions of a topic would be
     chosen.

@@ -203,7 +203,7 @@ def limits_are_kept(site: Site) -> None:
     deployment = engine.deploy(spec.job, plan_of(2))
     try:
         assert FlinkEngine(engine.client).attach(deployment.id).job.max_parallelism == 4
-        with pytest.raises(EngineError, match=r"needs 400 slots, \d+ are in reach"):
+        with pytest.raises(EngineError, match=r"needs 400 slots, \d+ are available"):
             engine.rescale(deployment, plan_of(400))
         assert FlinkEngine(engine.client).attach(deployment.id).plan == plan_of(2)
     finally:

@@ -79,7 +79,7 @@ def test_too_few_slots_are_seen_before_anything_is_changed(
     fake: FakeFlink, engine: FlinkEngine, deployment: Deployment
 ) -> None:
     fake.slots = 4
-    with pytest.raises(EngineError, match=r"needs 6 slots, 4 are in reach .* Nothing was changed"):
+    with pytest.raises(EngineError, match=r"needs 6 slots, 4 are available .* Nothing was changed"):
         engine.rescale(deployment, plan(6))
     assert not [request for request in fake.requests if request.startswith("PUT")]
 

@@ -77,7 +77,7 @@ def test_unseen_ranges_structures_and_hosts_are_absent_from_training(plans: pa.T
 
 
 def test_the_columns_hold_no_label(plans: pa.Table) -> None:
-    """What was measured of a run (latency, throughput, busy time) is no feature of it."""
+    """What was measured of a run (latency, throughput, busy time) is not a feature of it."""
     measured = {"latency_ms", "throughput_per_s", "busy_ms_per_s", "records_in_per_s", "records_out_per_s"}
     assert not measured & set(OPERATOR_NUMBERS)
     assert not measured & set(PlanEncoder.fit(plans_of(plans.slice(0, 30)).columns).names)

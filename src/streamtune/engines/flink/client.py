@@ -1,4 +1,4 @@
-"""The REST client: timeouts, retries with backoff, typed answers, and errors that say what to do next."""
+"""The REST client: timeouts, retries with backoff, typed responses, and errors that say what to do next."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _SHOWN_CHARACTERS = 300
 
 
 class FlinkUnreachableError(EngineError):
-    """Nobody answers, or only errors of the server itself: worth another try later."""
+    """No response, or only server errors: worth another try later."""
 
 
 class FlinkRefusedError(EngineError):
-    """Flink understood and said no."""
+    """Flink understood the request and refused it."""
 
 
 class FlinkNotFoundError(FlinkRefusedError):
@@ -46,8 +46,8 @@ class FlinkNotFoundError(FlinkRefusedError):
 class FlinkClient:
     """Talks to one JobManager.
 
-    Reading is retried ``retries`` times when the connection fails, times out or the server errs, with pauses that
-    double from ``first_pause_s``. Writing is retried only where doing it twice is the same as doing it once.
+    Reads are retried ``retries`` times when the connection fails, times out or the server errs, with pauses that
+    double from ``first_pause_s``. Writes are retried only where they are idempotent.
     ``calls`` counts requests, for measuring what polling costs.
     """
 
@@ -92,7 +92,7 @@ class FlinkClient:
         return parse(JobDetails, self._read(f"/jobs/{job_id}"), f"job {job_id}")
 
     def status(self, job_id: str) -> JobStatus:
-        """The state alone; unlike the details it is never a few seconds old."""
+        """The state alone; unlike the details it is always current."""
         return parse(JobStatus, self._read(f"/jobs/{job_id}/status"), f"status of job {job_id}")
 
     def vertex(self, job_id: str, vertex_id: str) -> VertexDetails:
@@ -150,17 +150,17 @@ class FlinkClient:
     def set_resource_requirements(self, job_id: str, bounds: Mapping[str, Bounds]) -> None:
         """Ask for a parallelism between bounds, for every vertex of the job."""
         body = {key: {"parallelism": {"lowerBound": one.lower, "upperBound": one.upper}} for key, one in bounds.items()}
-        self._send("PUT", f"/jobs/{job_id}/resource-requirements", body=body, twice_is_once=True)
+        self._send("PUT", f"/jobs/{job_id}/resource-requirements", body=body, idempotent=True)
 
     def stop_with_savepoint(self, job_id: str, folder: str | None) -> str:
-        """Begin to stop a job behind a savepoint; returns the trigger to ask about."""
+        """Begin to stop a job with a savepoint; returns the id of the trigger to poll."""
         body: dict[str, Any] = {"drain": False}
         if folder is not None:
             body["targetDirectory"] = folder
         return self._text_field("POST", f"/jobs/{job_id}/stop", "request-id", body=body)
 
     def cancel(self, job_id: str) -> None:
-        self._send("PATCH", f"/jobs/{job_id}?mode=cancel", twice_is_once=True)
+        self._send("PATCH", f"/jobs/{job_id}?mode=cancel", idempotent=True)
 
     def upload_jar(self, path: Path) -> str:
         """Put a jar on the cluster; returns its id."""
@@ -189,10 +189,10 @@ class FlinkClient:
     # How
 
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        return self._send("GET", path, query=query, twice_is_once=True)
+        return self._send("GET", path, query=query, idempotent=True)
 
     def _entries(self, path: str, query: Mapping[str, str] | None) -> list[dict[str, Any]]:
-        """An answer that is a list of mappings."""
+        """A response that is a list of mappings."""
         payload = self._read(path, query)
         if not isinstance(payload, list):
             raise FlinkGarbledError(f"GET {path}: expected a list, but got {_shown(payload)}")
@@ -213,10 +213,10 @@ class FlinkClient:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         files: Any = None,
-        twice_is_once: bool = False,
+        idempotent: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
-        attempts = 1 + (self._retries if twice_is_once else 0)
+        attempts = 1 + (self._retries if idempotent else 0)
         pause_s = self._first_pause_s
         for attempt in range(1, attempts + 1):
             try:
@@ -272,7 +272,7 @@ def _refusal(what: str, answer: httpx.Response) -> EngineError:
 
 
 def _is_final(answer: httpx.Response) -> bool:
-    """Flink answers some refusals with 500: those name the reason, and asking again would not change it."""
+    """Flink refuses some requests with status 500: those name the reason, and a retry would not help."""
     return "UnsupportedOperationException" in answer.text
 
 

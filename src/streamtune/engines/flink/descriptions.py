@@ -3,7 +3,7 @@
 SQL descriptions are a text format of Flink's planner, for instance
 ``GlobalWindowAggregate(groupBy=[item], window=[HOP(slice_end=[$slice_end], size=[10 s], slide=[2 s])], select=[…])``.
 Names of DataStream operators are what their authors chose, or a default such as ``Filter``. Nothing is guessed beyond
-what is written: the rest is ``unknown`` and can be said in an overrides file.
+what is written: the rest is ``unknown`` and can be given in an overrides file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _JAVA_WINDOW = re.compile(r"(Tumbling|Sliding)\w*Windows\((\d+)(?:, (\d+))?")
 
 @dataclass(frozen=True)
 class Description:
-    """What could be read about one vertex."""
+    """What could be read off one vertex."""
 
     kind: str = UNKNOWN
     window: Window | None = None

@@ -24,7 +24,7 @@ from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
 from streamtune.engines.flink.settings import FlinkSettings as FlinkSettings
 from streamtune.errors import EngineError
 
-# By the subtasks' own clocks; the rest is what the JobManager's fetches are apart.
+# By the subtasks' own clocks; the rest is the time between two fetches of the JobManager.
 _COVERED_SHARE = 0.8
 
 
@@ -177,7 +177,7 @@ class FlinkEngine(Engine):
             latency_ms = self._poller.latency_ms(attached.job_id, attached.imported, last)
         except FlinkUnreachableError as error:
             return NotReady(str(error))
-        except FlinkNotFoundError as error:  # gone within the window, or between two lives: the next look will tell
+        except FlinkNotFoundError as error:  # gone within the window, or between two attempts: the next poll will show
             return NotReady(str(error), retry_after_s=1.0)
         return observation_between(first, last, deployment.job, self._offered(attached), latency_ms)
 
@@ -188,7 +188,7 @@ class FlinkEngine(Engine):
         except FlinkNotFoundError as error:
             raise EngineError(
                 f"job {attached.job_id} is gone: it was removed, or the JobManager was restarted without high "
-                "availability. Start it again, from its last checkpoint or savepoint, and attach anew"
+                "availability. Start it again, from its last checkpoint or savepoint, and attach again"
             ) from error
         state = state_of(details)
         if details.has_ended:
@@ -196,7 +196,7 @@ class FlinkEngine(Engine):
             raise EngineError(
                 f"job {attached.job_id} is {details.state}"
                 + (f": {cause}" if cause else "")
-                + ". Mend it and start it again, then attach anew"
+                + ". Fix it and start it again, then attach again"
             )
         if state is not None and not details.is_running:
             cause = self.client.failure(attached.job_id)
@@ -267,7 +267,7 @@ class FlinkEngine(Engine):
     def set_source_rates(self, deployment: Deployment, rates: Mapping[str, float]) -> None:
         attached = self._find(deployment)
         if attached.rates_file is None:
-            raise EngineError("the job's sources are not ours to drive: rates come from outside")
+            raise EngineError("StreamTune does not drive the job's sources: rates come from outside")
         deployment.job.check_rates(rates)
         write_rates(attached.rates_file, rates)
         attached.changed_at = self._clock.now()

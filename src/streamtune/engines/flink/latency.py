@@ -24,7 +24,7 @@ _NAMES_PER_CALL = 20
 
 
 class LatencyReader:
-    """Reads the latency of jobs; one that has no markers is found out once and not asked again."""
+    """Reads the latency of jobs; a job without markers is detected once and not asked again."""
 
     def __init__(self, client: FlinkClient) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class LatencyReader:
     def read_ms(self, job_id: str, last: Mapping[str, int]) -> float | None:
         """Median latency at the slowest of the last vertices, or None; ``last`` is their parallelism by vertex id.
 
-        It comes after a window that was measured well, so nothing that goes wrong here may spoil that.
+        It is read after a window was measured, so no error here may lose that window.
         """
         if job_id in self._without_markers:
             return None

@@ -1,6 +1,6 @@
 """From Flink's counters to an ``Observation``: differences between two snapshots, or ``NotReady`` with the reason.
 
-Flink's per-second metrics are averages over a minute that start at made-up values, and what REST serves is as old as
+Flink's per-second metrics are averages over a minute that start at arbitrary values, and what REST serves is as old as
 the JobManager's last fetch. Counters have neither problem: a subtask's accumulated busy, idle and backpressured time
 add up to the time since it started, so their difference is the length of the window by the subtask's own clock,
 whenever it was fetched. Rates are differences of record counters over that length.
@@ -20,7 +20,7 @@ from streamtune.engines.flink.responses import RUNNING, IoMetrics, VertexDetails
 
 # A window must be seen at least to this part by the subtasks' own clocks; less means the values are stale.
 _SEEN_SHARE = 0.5
-# Where threads wait for a core that waiting counts as busy, which swamps operators with little to do. Set by hand,
+# Where threads wait for a core, waiting counts as busy, which dominates operators with little to do. Set by hand,
 # on runs whose service times were known.
 BUSY_RESOLUTION = 0.02
 # A source that is blocked all the time says little about what it was offered; its rate is not scaled up beyond this.
@@ -40,7 +40,7 @@ class SubtaskCounters:
 
     @property
     def clock_ms(self) -> float:
-        """Time since the start by the subtask's own account; NaN where Flink does not measure busy time."""
+        """Time since the start by the subtask's own clock; NaN where Flink does not measure busy time."""
         return self.busy_ms + self.idle_ms + self.backpressured_ms
 
 

@@ -1,11 +1,11 @@
-"""The overrides file: what a user knows about a job that Flink does not tell.
+"""The overrides file: what a user knows about a job that Flink does not report.
 
 operators:
   GlobalWindowAggregate-5:          # an id as 'streamtune flink plan' shows it, or the id of the vertex
     type: window_aggregate
     window: {type: sliding, length: 10s, slide: 2s}
     aggregate: {function: count, class: long, key_class: long}
-  bids: {rate: 4000}                # records/s offered, where the source itself cannot tell
+  bids: {rate: 4000}                # records/s offered, where the source itself does not report it
 exclude: [sink]                     # never to be touched
 max_parallelism: 64
 """
@@ -24,7 +24,7 @@ from streamtune.frozen import Frozen
 
 
 class OperatorOverride(Frozen):
-    """Everything about an operator that can be said better than Flink says it."""
+    """What a user can state about an operator better than Flink reports it."""
 
     type: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_]*$")
     window: Window | None = None

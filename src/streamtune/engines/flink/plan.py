@@ -106,7 +106,7 @@ def _check_overrides(overrides: Overrides, by_vertex: Mapping[str, str]) -> None
 
 
 def _published_operators(published: str | None) -> dict[str, Operator]:
-    """The operators a job describes by itself; a description that cannot be read is worth nothing, not an error."""
+    """The operators a job describes by itself; a description that cannot be read is ignored, not an error."""
     if published is None:
         return {}
     try:

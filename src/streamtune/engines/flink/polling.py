@@ -1,4 +1,4 @@
-"""Looking at a running job: its state in words, and its counters in as few calls as possible."""
+"""Polling a running job: its state in words, and its counters in as few calls as possible."""
 
 from __future__ import annotations
 

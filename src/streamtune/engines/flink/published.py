@@ -14,7 +14,7 @@ RATES_PARAMETER = "streamtune.rates_file"
 
 
 def write_rates(path: Path, rates: Mapping[str, float]) -> None:
-    """Offer other rates to a running job; written at once, so that no source ever reads half a file."""
+    """Offer other rates to a running job; written atomically, so that no source ever reads half a file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f"{path.name}.{os.getpid()}.new")

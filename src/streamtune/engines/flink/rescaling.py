@@ -93,7 +93,7 @@ class Rescaler:
         in_reach = in_use + self._client.overview().slots_available
         if needed > max(in_reach, in_use):
             raise EngineError(
-                f"the plan needs {needed} slots, {in_reach} are in reach ({in_use} of them its own): "
+                f"the plan needs {needed} slots, {in_reach} are available ({in_use} of them its own): "
                 "start more TaskManagers, or lower --max-parallelism. Nothing was changed"
             )
 

@@ -1,4 +1,4 @@
-"""What Flink's REST interface answers, as types. Fields we do not use are ignored, so that newer versions still fit."""
+"""Responses of Flink's REST interface, as types. Fields we do not use are ignored, so that newer versions still fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDED = frozenset({FINISHED, CANCELED, FAILED})
 
 
 class FlinkGarbledError(EngineError):
-    """An answer that is not what Flink's documentation promises."""
+    """A response that is not what Flink's documentation promises."""
 
 
 class Response(BaseModel):
@@ -144,7 +144,7 @@ class JobConfig(Response):
 
 
 class Savepoint(Response):
-    """How a savepoint goes: IN_PROGRESS or COMPLETED, and then a place or a reason."""
+    """The state of a savepoint: IN_PROGRESS or COMPLETED, and then its location or why it failed."""
 
     state: str
     location: str | None = None
@@ -157,7 +157,7 @@ class Bounds(Response):
 
 
 def parse(kind: type[Answer], payload: Any, what: str) -> Answer:
-    """The answer as a type, or an error that says which field is wrong."""
+    """The response as a type, or an error that says which field is wrong."""
     try:
         return kind.model_validate(payload)
     except ValidationError as error:

@@ -26,7 +26,7 @@ class _Running:
 
 
 class Simulator(Engine):
-    """Runs jobs whose physics it was given, by job name; nobody else gets to see that physics.
+    """Runs jobs whose physics it was given, by job name; that physics is visible to nothing else.
 
     Time passes only inside ``observe``, and in the downtime of deployments. Without a ``cluster`` every instance has a
     core of its own; with one, hosts, links and chaining matter (see ``hosts``).

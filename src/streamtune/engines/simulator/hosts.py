@@ -1,6 +1,6 @@
 """What hosts and chaining do to a job: slower or shared cores, shared links, fewer exchanges.
 
-Only with a ``Cluster``; without one every instance has a reference core of its own, as before.
+Only with a ``Cluster``; without one every instance has a reference core of its own.
 
 - *Chaining.* Operators of one chain share a thread, so their loads add up; what a record costs to read from the network
   (``exchange_share`` of an operator's service time) is saved inside the chain.
@@ -123,7 +123,7 @@ def _record_bytes(job: Job) -> Floats:
 def _link_limit(
     asked: Demand, topology: Topology, record_bytes: Floats, placed: Ints, is_local: Bools, cluster: Cluster
 ) -> float:
-    """The share of the demand that the links can carry; 1 where they are no limit."""
+    """The share of the demand that the links can carry; 1 where they do not limit it."""
     leaving = np.zeros(len(cluster.hosts))
     arriving = np.zeros(len(cluster.hosts))
     for position, (a, b) in enumerate(topology.edges):

@@ -193,14 +193,14 @@ class Simulation:
         self.started_s = self.down_until_s
 
     def rescale(self, plan: Plan, downtime_s: float) -> None:
-        """Stop behind the records in flight, as a savepoint does, and start anew; windows keep their contents."""
+        """Stop after the records in flight, as a savepoint does, and start again; windows keep their contents."""
         drained_s = self._drain()
         self._apply(plan)
         self._drift[:] = 0.0
         self.start(downtime_s + drained_s)
 
     def _drain(self) -> float:
-        """Serve everything in flight while the sources stand still; returns how long that takes."""
+        """Serve everything in flight while the sources are stopped; returns how long that takes."""
         longest_s = 0.0
         topology = self.topology
         for v in topology.order[::-1]:

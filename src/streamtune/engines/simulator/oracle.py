@@ -16,7 +16,7 @@ from streamtune.readings.demand import input_rates
 
 @dataclass(frozen=True)
 class OraclePlan:
-    """The least plan that sustains the rates, and the operators that no allowed parallelism can save."""
+    """The least plan that sustains the rates, and the operators for which no allowed parallelism is enough."""
 
     plan: Plan
     demand_per_s: Mapping[str, float]

@@ -36,7 +36,7 @@ class _Running:
 
 
 class TimelyEngine(Engine):
-    """Runs jobs whose physics it was given, by job name; nobody else gets to see that physics.
+    """Runs jobs whose physics it was given, by job name; that physics is visible to nothing else.
 
     A rescale is a stop and a start: state and records in flight are given up, as sources are generators here. An engine
     is a context manager; leaving it ends all its jobs.
@@ -187,7 +187,7 @@ class TimelyEngine(Engine):
         running.epochs = []
 
     def _recover(self, deployment: Deployment, running: _Running, death: WorkerDiedError) -> EngineError:
-        """Start a dead job again on its last good plan; the error that tells the caller what runs now."""
+        """Start a dead job again on its last good plan; returns the error that tells the caller what runs now."""
         running.process.stop()
         running.crashes += 1
         if running.crashes <= self._settings.restarts:
@@ -208,7 +208,7 @@ class TimelyEngine(Engine):
         )
 
     def _wait(self, running: _Running, until_s: float) -> None:
-        """Pass the time, but notice a crash at once."""
+        """Wait, but notice a crash immediately."""
         while (left_s := until_s - time.monotonic()) > 0:
             self._clock.sleep(min(left_s, self._settings.sample_s))
             self._look(running)

@@ -23,7 +23,7 @@ class Timebase:
 class Feed:
     """Every p-th record of a source, from number ``index`` on. Falls behind the clock when its service takes too long.
 
-    ``last`` ends the stream after so many records of the source as a whole; then everything is complete.
+    ``last`` ends the stream after that many records of the whole source; then everything is complete.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A job as a bytewax dataflow: messages of records, routed to the workers that the placement says."""
+"""A job as a bytewax dataflow: messages of records, routed to the workers that the placement names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Partition(StatelessSourcePartition[Addressed]):
             raise StopIteration
         now = datetime.now(UTC)
         sent = self._feed.poll(self._runtime.time.now_us())
-        # A source that is behind goes on at once.
+        # A source that is behind continues immediately.
         self._next = now if self._feed.waiting else max(now, self._next + self._every)
         return sent
 
@@ -49,7 +49,7 @@ class _Source(DynamicSource[Addressed]):
 
 
 class _Logic(StatefulBatchLogic[Message, Addressed, None]):
-    """Lends an instance Timely's turns. Which instance it is, the first message says."""
+    """Runs an instance in Timely's turns. The first message says which instance it is."""
 
     def __init__(self, key: str, runtime: Runtime) -> None:
         self._key, self._runtime = key, runtime

@@ -16,7 +16,7 @@ class EpochLatencies:
     """The epochs that reached the sinks within one window; ``reached_s`` is when, in event time.
 
     If the oldest epoch that had not reached them when the window closed was already late by more than all of these, it
-    is the last entry, with its age: a job that gets nothing done must not look good for lack of results.
+    is the last entry, with its age: a job that gets nothing done must not look good because it has no results.
     ``open_epochs`` says how many had ended and not reached the sinks.
     """
 

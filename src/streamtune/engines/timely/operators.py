@@ -24,7 +24,7 @@ _FOLDS: dict[str, tuple[Any, Callable[[Any, int], Any], Callable[[Any], int]]] =
 
 
 def fold_of(function: str) -> tuple[Any, Callable[[Any, int], Any], Callable[[Any], int]]:
-    """An aggregate by name; one that we do not know counts."""
+    """An aggregate by name; an unknown one counts records."""
     return _FOLDS.get(function, _FOLDS["count"])
 
 
@@ -33,10 +33,10 @@ class Core(ABC):
 
     @abstractmethod
     def take(self, record: Record, key: int, side: int, out: list[Record]) -> None:
-        """A record arrived; append what it gives at once."""
+        """A record arrived; append what it emits immediately."""
 
     def advance(self, frontier_us: int, out: list[Record]) -> bool:  # noqa: ARG002
-        """Every record before ``frontier_us`` has come; append what that completes. Whether anything fired."""
+        """Every record before ``frontier_us`` has arrived; append what that completes. True if anything fired."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""A handle on the child process that runs a job: start, ask, notice a crash, end."""
+"""A handle on the child process that runs a job: start it, ask it, notice a crash, end it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TAIL_CHARACTERS = 400
 
 
 class WorkerDiedError(EngineError):
-    """The process that runs a job is gone; the message says how, with the last it wrote."""
+    """The process that runs a job is gone; the message says how, with the last line it wrote."""
 
 
 class WorkerProcess:
@@ -110,7 +110,7 @@ def _tail(errors: IO[bytes]) -> str:
 
 
 def _end(child: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
-    """Close the child's input, which ends it; insist if it does not go."""
+    """Close the child's input, which ends it; kill it if it does not end."""
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):

@@ -30,7 +30,7 @@ class EpochLog:
         self.is_finished = False
 
     def note(self, before_us: int, frontier_us: int, now_us: int, epoch_us: int) -> None:
-        """One instance has got from ``before_us`` to ``frontier_us``: perhaps over several epochs at once."""
+        """One instance has advanced from ``before_us`` to ``frontier_us``, perhaps over several epochs."""
         with self._lock:
             if frontier_us == END_US:
                 self._reached[END_US] += 1

@@ -50,7 +50,7 @@ class ServiceClock:
         return max(0 if self.is_behind else 1, int(left / self.record_s)) if left > 0 else 0
 
     def serve(self, records: float) -> None:
-        """Owe the time of so many records."""
+        """Add the service time of ``records`` records to what is owed."""
         if records <= 0:
             return
         spread = self._cv / records**0.5
@@ -75,6 +75,6 @@ class ServiceClock:
         credit_s = _LARGEST_CREDIT_S if more_waits else _LARGEST_IDLE_CREDIT_S
         left_s = self.owed_s - (now_s - began_s)
         self.owed_s = max(left_s, -credit_s)
-        # What is forgotten was the sleep's, not the operator's: it served nobody.
+        # What is forgotten is oversleeping, not work of the operator: no record was served by it.
         self.busy_s += now_s - began_s - (self.owed_s - left_s)
         self._ended_s = now_s if more_waits else None

@@ -1,6 +1,6 @@
 """The child process: ``python -m streamtune.engines.timely.worker`` runs one job until its standard input ends.
 
-It talks JSON lines: an order comes in first, then requests; every request gets one answer. There is no port, and when
+It speaks JSON lines: an order comes first, then requests; every request gets one response. There is no port, and when
 the parent is gone, however it went, standard input ends and so does the child.
 """
 

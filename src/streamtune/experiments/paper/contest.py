@@ -1,4 +1,4 @@
-"""Tuners on workloads over changing rates, all judged alike: the ground on which every experiment stands."""
+"""Tuners on workloads over changing rates, all judged alike: what every experiment is based on."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a platform's history taught about a job; each model is made when somebody first asks for it."""
+    """What a platform's history taught about a job; each model is made when it is first needed."""
 
     load_model: Callable[[], AssignedModel]
     load_costs: Callable[[], CostModel]
@@ -141,7 +141,7 @@ class Contestant:
 class Arena:
     """Runs contests and remembers them: experiments that look at the same runs share them.
 
-    With a ``work`` folder, models and judged runs are kept there, so that a run that was stopped goes on.
+    With a ``work`` folder, models and judged runs are kept there, so that a run that was stopped continues.
     """
 
     scale: Scale

@@ -39,7 +39,7 @@ FAMILIES: dict[str, type[OperatorPhysics]] = {
 
 
 def with_family(spec: JobSpec, family: type[OperatorPhysics]) -> JobSpec:
-    """The same job under another law; sources keep theirs, since nobody tunes them."""
+    """The same job under another law; sources keep theirs, since they are not tuned."""
     sources = {source.id for source in spec.job.dataflow.sources}
     physics = {
         key: truth if key in sources else family.model_validate(truth.model_dump())

@@ -69,7 +69,7 @@ def fig7b(arena: Arena) -> Finding:
 
 
 class _Timed(Tuner):
-    """Takes the time of another tuner."""
+    """Measures the time of another tuner."""
 
     name = "timed"
 

@@ -102,7 +102,7 @@ class FlatModel:
 
     def predict(self, columns: PlanColumns) -> Predictions:
         vectors = flat_vectors(self.encoder.transform(columns), columns)
-        # A line that runs away must not overflow; nobody measures beyond a day or below a microsecond.
+        # A diverging line must not overflow: predictions stay between a microsecond and a day.
         latency = np.exp(np.clip(np.asarray(self.latency.predict(vectors), dtype=np.float64), -7, 18))
         share = np.exp(np.clip(np.asarray(self.share.predict(vectors), dtype=np.float64), -18, 18))
         ones = np.ones(len(latency))

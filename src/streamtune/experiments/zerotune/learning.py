@@ -64,7 +64,7 @@ def data_experiment(arena: ZeroTuneArena) -> Finding:
         "Experiment 4: OptiSample against random enumeration",
         f"{', '.join(map(str, scale.curve))} training plans, one network each, {scale.small_epochs} epochs, "
         f"seed {scale.seed}. Test plans are OptiSample's own; 'random plans' are the fair opposite. "
-        "Half of OptiSample's training plans are stretched (docs/zerotune.md), none of them 'as published'",
+        "Half of OptiSample's training plans are stretched (see docs: cost model), none of them 'as published'",
         "Fig. 9: OptiSample needs 5k queries where random needs 18k",
         (Shown("", ("training plans: test plans", *HEADINGS), tuple(rows)),),
         checks=checks,

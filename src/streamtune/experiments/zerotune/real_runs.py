@@ -93,7 +93,7 @@ def _cleaned(file: Path, work: Path) -> pa.Table:
     spark = build_session()
     history = History(spark, str((work / "real-history").absolute()))
     # The parallelism asked for often has fewer entries than the DAG has operators; plans are taken from the operators,
-    # which carry what ran, so this alone is no reason to leave a run out.
+    # which carry what ran, so this alone is not a reason to leave a run out.
     usual = default_validation("pdsp")
     tolerant = usual.model_copy(update={"tolerate": usual.tolerate | {reasons.PARALLELISM_VECTOR_LENGTH}})
     ingest(history, [str(file.absolute())], format_name="pdsp", validation=tolerant)
@@ -235,7 +235,7 @@ def _predicted(
 def _kept(
     arena: ZeroTuneArena, how: tuple[str, ...], learning: pa.Table, tested: pa.Table, train: Callable[[], Predictor]
 ) -> Floats:
-    """Predictions of one model for one part, made once: a run that was stopped goes on from them."""
+    """Predictions of one model for one part, made once: a run that was stopped continues from them."""
     file = arena.work / "real" / f"{key_of(*how, fingerprint(learning), fingerprint(tested))}.npy"
     if not file.exists():
         found = train().predict(plans_of(tested).columns)
@@ -258,7 +258,7 @@ def _scores(runs: RealRuns, predicted: Mapping[str, Floats], chosen: Indices) ->
 
 
 def _settings(arena: ZeroTuneArena, feature_set: FeatureSet) -> str:
-    """Real throughput at the sink is no share of what the sources offer, so the paper's readout is used."""
+    """Real throughput at the sink is not a share of what the sources offer, so the paper's readout is used."""
     scale = arena.scale
     training = CostTrainingSettings(
         network=CostNetworkSettings(readout="sink", width=64),

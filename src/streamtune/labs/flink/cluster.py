@@ -1,4 +1,4 @@
-"""A local Flink cluster from the jars of the pip package: started, looked at, and taken down without a trace."""
+"""A local Flink cluster from the jars of the pip package: started, inspected, and stopped without leaving a process."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _STOP_PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class ClusterProcess:
-    """One JVM of ours: ``role`` is jobmanager or taskmanager-N."""
+    """One JVM of the cluster: ``role`` is jobmanager or taskmanager-N."""
 
     role: str
     pid: int
 
     def is_running(self, folder: Path) -> bool:
-        """Whether the process is alive and still the one we started: pids are used again."""
+        """Whether the process is alive and still the one we started: process ids are reused."""
         told = subprocess.run(
             ["ps", "-ww", "-o", "stat=,args=", "-p", str(self.pid)], capture_output=True, text=True, check=False
         )
@@ -60,7 +60,7 @@ class LocalCluster:
 
     @classmethod
     def temporary(cls, settings: ClusterSettings, distribution: FlinkDistribution | None = None) -> LocalCluster:
-        """A cluster for one ``with`` block: its folder goes when it does."""
+        """A cluster for one ``with`` block: its folder is removed with it."""
         cluster = cls(Path(tempfile.mkdtemp(prefix="streamtune-flink-")), settings, distribution)
         cluster._owns_folder = True
         return cluster
@@ -77,7 +77,7 @@ class LocalCluster:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            # Whoever is told to end must still leave this block: its processes would live on otherwise.
+            # On a signal this block must still be left in order, or its processes would live on.
             self._previous_handler = signal.signal(signal.SIGTERM, _leave)
         self.up()
         return self
@@ -94,7 +94,9 @@ class LocalCluster:
     def up(self) -> None:
         """Start all processes and wait until every slot is there; on any failure nothing is left running."""
         if any(process.is_running(self.folder) for process in self.processes()):
-            raise EngineError(f"a cluster of ours runs at {self.url} already: use it, or take it down first")
+            raise EngineError(
+                f"a local cluster already runs at {self.url}: use it, or stop it first with 'streamtune flink down'"
+            )
         refuse_busy_port(self.settings.port)
         check_java()
         for name in ("conf", "logs", "tmp", "upload", "checkpoints", "savepoints"):
@@ -195,7 +197,7 @@ class LocalCluster:
             while time.monotonic() < deadline:
                 for process in self.processes():
                     if not process.is_running(self.folder):
-                        raise EngineError(f"Flink's {process.role} ended at once: {self._last_words(process.role)}")
+                        raise EngineError(f"Flink's {process.role} ended immediately: {self._last_words(process.role)}")
                 with contextlib.suppress(FlinkUnreachableError):
                     slots = client.overview().slots_total
                     if slots >= wanted:
@@ -220,7 +222,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def refuse_busy_port(port: int) -> None:
-    """An error that says what to do, before anything is started."""
+    """Refuse a port that is in use, before anything is started."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

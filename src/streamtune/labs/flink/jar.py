@@ -36,7 +36,7 @@ def workload_jar(distribution: FlinkDistribution, folder: Path | None = None) ->
             _compile(sources, distribution, Path(scratch))
             packed = Path(scratch) / jar.name
             _pack(Path(scratch), packed)
-            packed.replace(jar)  # at once: two processes that compile side by side both end with a whole jar
+            packed.replace(jar)  # atomically: two processes that compile side by side both end with a complete jar
     return jar
 
 

@@ -125,7 +125,7 @@ class ClusterSettings(Settings):
         }
 
     def task_manager_options(self) -> list[str]:
-        """Without the start scripts, every memory size must be said."""
+        """Without the start scripts, every memory size must be given."""
         sizes = {
             "taskmanager.cpu.cores": "1.0",
             "taskmanager.memory.task.heap.size": f"{self.task_heap_mb}m",

@@ -19,7 +19,7 @@ from streamtune.labs.flink.settings import WorkloadSettings
 
 
 class Submitter:
-    """Knows the physics of the specs it may emulate, by job name; nobody else gets to see it."""
+    """Knows the physics of the specs it may emulate, by job name; nothing else sees it."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ _PER_HUNDRED = 100.0
 
 
 def curve_basis(parallelism: npt.ArrayLike) -> Floats:
-    """N × 4: what the weights are multiplied with to give log capacity. The bias is none of it.
+    """N × 4: what the weights are multiplied with to give log capacity. The bias is not part of it.
 
     >>> curve_basis([1]).tolist()
     [[1.0, 0.0, 0.01, 0.0]]
@@ -55,7 +55,7 @@ class CapacityBelief:
         return CapacityBelief(self.mean.copy(), self.covariance.copy(), self.noise_sd, self.misfit_sd)
 
     def drift(self, sd: float) -> None:
-        """Forget a little: jobs change, and an old reading must not bind for ever."""
+        """Forget a little: jobs change, and an old reading must not count for ever."""
         self.covariance[LEVEL, LEVEL] += sd * sd
 
     def see(self, parallelism: int, log_capacity: float, *, is_saturated: bool, sd: float | None = None) -> None:

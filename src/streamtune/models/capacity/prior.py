@@ -22,7 +22,7 @@ _FLAT_MEAN = (8.0, 0.97, -0.10, 0.0)
 _FLAT_SD = (6.0, 0.04, 0.20, 0.05)
 _FLAT_NOISE = 0.03
 _ITERATIONS = 200
-# How many operators' worth of flat prior each type gets, so that a type seen a few times stays modest.
+# How many operators the flat prior counts as, so that a type seen only a few times stays uncertain.
 _FLAT_WEIGHT = 3.0
 _DIGITS = 8
 
@@ -74,9 +74,9 @@ class CapacityPrior(Frozen):
                 data.pop("resolution", None)  # up to release 0.1.0; now every observation says it
             return cls.model_validate(data)
         except json.JSONDecodeError as error:
-            raise PriorError(f"this is no capacity prior: {error.msg}") from error
+            raise PriorError(f"this is not a capacity prior: {error.msg}") from error
         except ValidationError as error:
-            raise PriorError(f"this is no capacity prior: {error.errors()[0]['msg']}") from error
+            raise PriorError(f"this is not a capacity prior: {error.errors()[0]['msg']}") from error
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a new job shall start with: the plan of least predicted cost (ZeroTune Section III-C3, Eq. 1).
+"""What a new job should start with: the plan of least predicted cost (ZeroTune Section III-C3, Eq. 1).
 
 Candidates are OptiSample's plan, stretched and squeezed, and random plans around it. Their cost is
 

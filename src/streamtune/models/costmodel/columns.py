@@ -36,7 +36,7 @@ CATEGORIES = (
     "aggregate_function",
     "id",
 )
-# Selectivity is NaN where nobody knows it yet. Event rates are a source's, 0 elsewhere: what arrives, and what was
+# Selectivity is NaN where it is not known yet. Event rates are a source's, 0 elsewhere: what arrives, and what was
 # asked for, which a real generator may fall short of.
 OPERATOR_NUMBERS = (
     "window_length",

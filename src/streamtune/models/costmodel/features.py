@@ -52,7 +52,7 @@ _DERIVED = frozenset({"demand", "demand_per_instance", "arrived_share"})
 _IDENTITY = frozenset({"id"})
 # Selectivities and seconds are below 1: logarithms with a floor instead of log(1 + x), which would flatten them.
 _FLOOR = 1e-4
-# Quartiles closer than this share of the standard deviation are no measure of spread.
+# Quartiles closer than this share of the standard deviation do not measure spread.
 _FLAT = 0.1
 
 
@@ -82,7 +82,7 @@ class PlanEncoder(Frozen):
             logs = _log(known) if len(known) else np.zeros(1)
             quartiles = np.percentile(logs, [25, 50, 75])
             centre[name] = float(quartiles[1])
-            # Where more than half of the values are (almost) the same the quartiles tell nothing: real selectivities
+            # Where more than half of the values are (almost) the same the quartiles say nothing: real selectivities
             # are 0.999999 or 7, and a spread of 0.000001 would throw the 7 out of every network's reach.
             apart, deviation = float(quartiles[2] - quartiles[0]), float(logs.std())
             spread[name] = (apart if apart > _FLAT * deviation else deviation) or 1.0
@@ -104,7 +104,7 @@ class PlanEncoder(Frozen):
 
     @property
     def usual_cluster(self) -> Cluster:
-        """The most hosts that a training plan had, each at the median: where a job runs of which nobody says where."""
+        """The most hosts that a training plan had, each at the median: for jobs whose hosts are not known."""
         usual = {name: float(np.exp(self.centre[name]) - _FLOOR) for name in HOST_NUMBERS}
         host = Host(kind="usual", cores=max(1, round(usual.pop("cores"))), **usual)
         return Cluster((host,) * self.most_hosts)
@@ -194,7 +194,7 @@ class PlanEncoder(Frozen):
         try:
             encoder = cls.model_validate_json(text)
         except ValidationError as error:
-            raise StreamTuneError(f"this is no encoder of plans: {error.errors()[0]['msg']}") from error
+            raise StreamTuneError(f"this is not an encoder of plans: {error.errors()[0]['msg']}") from error
         if encoder.version != FEATURES_VERSION:
             raise StreamTuneError(f"the encoder of plans has version {encoder.version}, not {FEATURES_VERSION}")
         return encoder

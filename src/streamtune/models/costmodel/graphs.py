@@ -60,7 +60,7 @@ class PlanBatch:
     load: torch.Tensor  # L: instances per core of the host
     plan_of_operator: torch.Tensor  # N
     plan_of_host: torch.Tensor  # H
-    is_last: torch.Tensor  # N: nobody reads it
+    is_last: torch.Tensor  # N: it has no reader
     by_group: tuple[torch.Tensor, ...]  # positions of the operators of each group
     group_order: torch.Tensor  # N: from the order of ``by_group`` back to that of the batch
     levels: tuple[Level, ...]

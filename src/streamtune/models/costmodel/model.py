@@ -208,7 +208,7 @@ def load_network(encoder: PlanEncoder, settings: CostNetworkSettings, weights: b
 
 
 def _hide_selectivities(columns: PlanColumns, settings: CostTrainingSettings) -> PlanColumns:
-    """Before a first run nobody knows selectivities: some plans are learnt from as they would look then."""
+    """Hide the selectivities of some plans: before a first run they are not known."""
     random = np.random.default_rng([settings.seed, 1])
     hidden = np.repeat(random.random(columns.plans) < settings.hidden_selectivity, columns.sizes)
     selectivity = np.where(hidden, np.nan, columns.numbers["selectivity"])

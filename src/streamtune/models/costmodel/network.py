@@ -6,7 +6,7 @@
 4. Messages over placements: hosts learn what runs on them, then operators learn what they run on.
 5. Readout. As in the paper (``sink``): an MLP on the state of the sink. Or along the paths of the dataflow (``paths``),
    which follows Definition 1 (latency is the sum over the operators of a path) and what backpressure does
-   (an operator limits all that feed it), and so does not have to be learnt anew for structures never seen.
+   (an operator limits all that feed it), and so need not be learnt again for structures never seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamtune.models.costmodel.settings import CostNetworkSettings
 
 # Rates and latencies of nothing still need a logarithm.
 _TINY = 1e-6
-# Latencies beyond these bounds (ln s) are no predictions but overflows.
+# Latencies beyond these bounds (ln s) are overflows, not predictions.
 _LOG_LATENCY = (-9.0, 7.0)
 # Numbers per host of which an operator gets the largest over its hosts.
 _EXTREMES = 8
@@ -91,7 +91,7 @@ class CostNetwork(nn.Module):
     def forward(self, batch: PlanBatch) -> tuple[torch.Tensor, torch.Tensor]:
         encoded = self._encode(batch)
         state = self._on_hosts(self._along_dataflow(encoded, batch), batch)
-        # What an operator is keeps a way past the messages.
+        # What an operator is bypasses the messages.
         state = torch.cat([state, encoded], dim=2)
         if self.settings.readout == "sink":
             return self._read_sink(state, batch)

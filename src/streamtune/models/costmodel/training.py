@@ -63,7 +63,7 @@ def summary(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A network and how it was got."""
+    """A network and how it was trained."""
 
     network: CostNetwork
     validation_loss: float

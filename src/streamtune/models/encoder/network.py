@@ -49,7 +49,7 @@ class BottleneckNetwork(nn.Module):
         self.settings = settings
         self.enter = nn.Linear(features, width)
         self.layers = nn.ModuleList(DirectedConv(width, settings.dropout) for _ in range(settings.iterations))
-        # An operator's own features keep a way past the iterations: what it is matters more than who is near it.
+        # An operator's own features bypass the iterations: what it is matters more than what is near it.
         self.leave = nn.Linear(features + width * (settings.iterations + 1), width)
         self.fusers = nn.ModuleList(
             nn.Linear(width + 1, width) for _ in range(settings.iterations if settings.fusion == "every" else 0)

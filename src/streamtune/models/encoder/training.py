@@ -21,7 +21,7 @@ Progress = Callable[[int, float, float], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """A network with the shift that undoes the class weights, and how it was got."""
+    """A network with the shift that undoes the class weights, and how it was trained."""
 
     network: BottleneckNetwork
     logit_shift: float
@@ -68,7 +68,7 @@ def train(
     progress: Progress | None = None,
     start: Mapping[str, torch.Tensor] | None = None,
 ) -> Trained:
-    """Fit one encoder, from scratch or from the weights ``start``, which it then only leaves for better ones.
+    """Fit one encoder, from scratch or from the weights ``start``, which it leaves only for better ones.
 
     With a single job there is nothing to hold out, so early stopping watches the training loss.
     """

@@ -1,4 +1,4 @@
-"""``NeedEstimator``: how sure one can be that a parallelism keeps up. Our posterior and the paper's M_f are two."""
+"""``NeedEstimator``: how sure one can be that a parallelism keeps up. Two exist: our posterior and the paper's M_f."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class NeedEstimator(ABC):
 
     @abstractmethod
     def learn(self, lesson: Lesson, situation: Situation) -> None:
-        """Take an observation of the running job in."""
+        """Learn from an observation of the running job."""
 
     @abstractmethod
     def judge(self, situation: Situation) -> dict[str, Verdict]:
-        """A verdict on every operator that is no source."""
+        """A verdict on every operator except sources."""

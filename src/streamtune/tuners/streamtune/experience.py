@@ -28,7 +28,7 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What has been seen of one operator around a rate: too small at and below ``low`` − 1, enough at ``high``."""
+    """What was observed of one operator around a rate: too small at and below ``low`` − 1, enough at ``high``."""
 
     low: int = 1
     high: int | None = None
@@ -40,7 +40,7 @@ class Bounds:
 
 
 class Experience:
-    """Lessons of one job, in the order they were seen, and what can be worked out from them."""
+    """Lessons of one job, in the order of observation, and what follows from them."""
 
     def __init__(self, job: Job, labelling: LabelSettings | None = None) -> None:
         self._job = job
@@ -63,11 +63,11 @@ class Experience:
         return lesson
 
     def selectivities(self) -> dict[str, float]:
-        """Records out per record in over everything seen; operators never seen at work are left out."""
+        """Records out per record in over all observations; operators never observed at work are left out."""
         return {key: self._given[key] / taken for key, taken in self._taken.items() if taken > 0}
 
     def demand(self, source_rates: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, float]:
-        """Records/s that must reach every operator; ``usual`` stands in for selectivities that were not seen."""
+        """Records/s that must reach every operator; ``usual`` stands in for selectivities that were not observed."""
         seen = self.selectivities()
         flow = self._job.dataflow
         selectivities = {key: seen.get(key, usual.get(flow.operator(key).type, 1.0)) for key in flow.index}
@@ -77,8 +77,8 @@ class Experience:
     def bounds(self, demand: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, Bounds]:
         """The monotone closure of all lessons: over parallelism and over rate.
 
-        A parallelism seen as a bottleneck is too small at the same or a higher rate; one seen safe is enough at the
-        same or a lower one. Old rates are carried through the selectivities known now, so that they compare.
+        A parallelism observed as a bottleneck is too small at the same or a higher rate; one observed safe is enough
+        at the same or a lower one. Old rates are carried through the selectivities known now, so that they compare.
         """
         keys = tuple(self._job.dataflow.index)
         low, high = np.ones(len(keys), dtype=np.int64), np.full(len(keys), np.iinfo(np.int64).max)

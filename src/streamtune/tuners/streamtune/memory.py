@@ -23,7 +23,7 @@ create table if not exists observations (
 
 
 class Memory:
-    """The observations of one job. A job whose operators or edges have changed starts anew; others share the file.
+    """The observations of one job. A job whose operators or edges have changed starts over; jobs share the file.
 
     Every write is one transaction: a killed process leaves the state before or after it, never half of it.
     """

@@ -15,14 +15,14 @@ from streamtune.tuners.streamtune.experience import Lesson
 from streamtune.tuners.streamtune.pretrained import Pretrained
 from streamtune.tuners.streamtune.settings import StreamTuneSettings
 
-# Reported busy time above this share may have been cut at the whole second.
+# Reported busy time above this share may have been capped at the whole second.
 _CUT_SD = 0.04
 
 
 class PosteriorEstimator(NeedEstimator):
     """Per operator: prior curve of its type from the history, level from the encoder, then its own readings.
 
-    Readings are the throughput at saturation, busy shares, and, where neither is there, the mere fact of having kept
+    Readings are the throughput at saturation, busy shares, and, without either, the mere fact of having kept
     up. Everything is in closed form, so a recommendation takes milliseconds.
     """
 
@@ -82,7 +82,7 @@ class PosteriorEstimator(NeedEstimator):
         for key, belief in self._beliefs.items():
             rate = situation.demand[key]
             if key in thresholds:
-                # The encoder speaks only until the operator itself has: its vectors change with the rates.
+                # The encoder counts only until the operator itself was observed: its vectors change with the rates.
                 belief = belief.copy()
                 belief.see(thresholds[key], math.log(rate), is_saturated=True, sd=self._settings.encoder_sd)
             safe = belief.safe_probability(rate, degrees)
@@ -93,7 +93,7 @@ class PosteriorEstimator(NeedEstimator):
         """How sure to be.
 
         On engines without backpressure a bottleneck is an operator that takes less than 85 % (Section V-B). Even odds
-        for the whole rate are far from that; more certainty would buy instances that nobody counts as missing.
+        for the whole rate are far from that; more certainty would buy instances that the rule does not ask for.
         """
         chosen = self._settings
         return chosen.quantile if situation.reports_backpressure else chosen.quantile_without_backpressure

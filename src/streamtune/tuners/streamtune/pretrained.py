@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Pretrained(Protocol):
-    """A model that has been brought to one job: its nearest cluster is chosen."""
+    """A model applied to one job: its nearest cluster is chosen."""
 
     @property
     def cluster(self) -> str:

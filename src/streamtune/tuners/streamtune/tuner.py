@@ -16,17 +16,17 @@ from streamtune.tuners.streamtune.posterior import PosteriorEstimator
 from streamtune.tuners.streamtune.pretrained import Pretrained
 from streamtune.tuners.streamtune.settings import PaperStreamTuneSettings, StreamTuneSettings
 
-# The safe rule where nobody can be blamed for backpressure: suspects grow by a tenth, at least by one.
+# The safe rule where no operator can be blamed for backpressure: suspects grow by a tenth, at least by one.
 _BLIND_GROWTH = 1.1
 
 
 class StreamTune(Tuner):
-    """The least parallelism that keeps up with a wanted certainty, within what was seen of the running job.
+    """The least parallelism that keeps up with a wanted certainty, within what was observed of the running job.
 
-    For every operator: the rate that must reach it (source rates carried through the selectivities seen), an
+    For every operator: the rate that must reach it (source rates carried through the observed selectivities), an
     estimator's probability of keeping up over p, the least p that is sure enough, and the bounds of own observations.
 
-    The safe rule: an operator of which nothing is known keeps its parallelism; backpressure that no operator can be
+    The safe rule: an operator about which nothing is known keeps its parallelism; backpressure that no operator can be
     blamed for makes the suspects behind it grow by a tenth.
 
     >>> from streamtune.control.controller import Controller
@@ -132,7 +132,7 @@ class StreamTune(Tuner):
         return degree, text
 
     def _relieve(self, observation: Observation, degrees: dict[str, int], why: dict[str, str]) -> None:
-        """Backpressure and nothing raised: the blame is open, so the suspects grow blindly."""
+        """Backpressure, and nothing was raised: no cause is known, so all suspects grow."""
         if not (observation.has_backpressure and self.settings.binding):
             return
         current = observation.plan
@@ -148,7 +148,7 @@ class StreamTune(Tuner):
         return all(current[key] - self.settings.ignored_drop <= wanted[key] <= current[key] for key in wanted)
 
     def _with_origin(self, why: dict[str, str]) -> dict[str, str]:
-        """Say it where the model has never seen anything like this."""
+        """Add a note where the model has never seen anything like this."""
         if self._model is None:
             return why
         far = self._model.distance is not None and self._model.distance > self.settings.far_distance
