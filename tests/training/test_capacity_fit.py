@@ -48,7 +48,7 @@ def test_types_that_hide_work_are_found(prior: CapacityPrior) -> None:
 
 
 def test_capacity_grows_with_parallelism_a_little_less_than_linearly(prior: CapacityPrior) -> None:
-    """Simulated contention makes the exponent 0.93 to 1 (docs/explanation/simulator.md); the second weight is that exponent."""
+    """Simulated contention makes the exponent, the second weight, 0.93 to 1 (docs/explanation/simulator.md)."""
     for kind, found in prior.types.items():
         if found.readings >= 50:
             assert 0.85 < found.mean[1] < 1.05, kind
