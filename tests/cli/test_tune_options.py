@@ -29,7 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ("--engine flink --changes 3", "--changes has no effect with --engine flink"),
         ("nexmark-q1 --engine flink", "a running job is chosen with --job ID"),
         ("nexmark-q1 --jar job.jar", "--jar has no effect with --engine simulator, only with flink"),
-        ("nexmark-q1 --watch 60", "--watch has no effect with --engine simulator, only with flink"),
+        ("nexmark-q1 --watch 60", "--watch-s has no effect with --engine simulator, only with flink"),
         ("nexmark-q1 --max-per-hour 5", "--max-per-hour has no effect with --engine simulator"),
         ("nexmark-q1 --url http://127.0.0.1:1", "--url has no effect with --engine simulator"),
         ("nexmark-q1 --backlog-growth 0.1", "--backlog-growth has no effect with --engine simulator, only with timely"),

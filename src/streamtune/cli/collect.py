@@ -7,17 +7,21 @@ from typing import Annotated
 
 import typer
 
-from streamtune.cli.flink import DEFAULT_URL, UrlOption
+from streamtune.cli.flink import UrlSetting
+from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import err, out
+from streamtune.engines.flink.settings import CollectSettings, FlinkSettings
 
 
 def collect(
     out_folder: Annotated[Path, typer.Option("--out", help="Folder for the records, as JSON lines.")],
-    url: UrlOption = DEFAULT_URL,
-    window: Annotated[float, typer.Option(help="Seconds that one record covers.", min=1)] = 60.0,
-    settle: Annotated[float, typer.Option(help="Seconds a job must have run unchanged before.", min=0)] = 60.0,
-    poll: Annotated[float, typer.Option(help="Seconds between two looks at the cluster.", min=0.1)] = 5.0,
-    duration: Annotated[float | None, typer.Option(help="Stop after so many seconds; else on Ctrl-C.")] = None,
+    url: UrlSetting = None,
+    window_s: Annotated[float | None, setting(CollectSettings, "window_s", "--window-s", "--window")] = None,
+    settle_s: Annotated[float | None, setting(CollectSettings, "settle_s", "--settle-s", "--settle")] = None,
+    poll_s: Annotated[float | None, setting(CollectSettings, "poll_s", "--poll-s", "--poll")] = None,
+    duration_s: Annotated[
+        float | None, typer.Option("--duration-s", "--duration", min=0, help="Stop after so long; else on Ctrl-C.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Stop after so many records.", min=1)] = None,
     overrides: Annotated[Path | None, typer.Option(help="A YAML file with what Flink does not tell.")] = None,
 ) -> None:
@@ -28,16 +32,17 @@ def collect(
     \b
     Examples:
       streamtune collect --url http://flink.example:8081 --out records/
-      streamtune collect --out records/ --window 30 --duration 3600 && streamtune history ingest my-history records/
+      streamtune collect --out records/ --window-s 30 --duration-s 3600 && streamtune history ingest my-history records/
     """
     from streamtune.dataflow.run_files import RunFiles
     from streamtune.engines.flink import FlinkClient, Overrides, load_overrides
-    from streamtune.engines.flink.collecting import Collector, CollectSettings
+    from streamtune.engines.flink.collecting import Collector
     from streamtune.engines.flink.collecting import collect as run
 
-    settings = CollectSettings(window_s=window, settle_s=settle, poll_s=min(poll, window))
+    settings = resolved(CollectSettings, window_s=window_s, settle_s=settle_s, poll_s=poll_s)
+    settings = settings.replace(poll_s=min(settings.poll_s, settings.window_s))
     files = RunFiles(out_folder)
-    with FlinkClient(url, retries=1) as client:
+    with FlinkClient(resolved(FlinkSettings, url=url).url, retries=1) as client:
         collector = Collector(
             client,
             settings,
@@ -46,7 +51,7 @@ def collect(
         )
         written = 0
         try:
-            written = run(collector, files, settings, duration_s=duration, limit=limit)
+            written = run(collector, files, settings, duration_s=duration_s, limit=limit)
         except KeyboardInterrupt:
             err.print("stopped")
             return

@@ -124,7 +124,7 @@ def train(
 
 @app.command("fine-tune")
 def fine_tune(
-    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    model: Annotated[Path, typer.Argument(metavar="COST_MODEL", help="Folder of a trained cost model.")],
     plans: Annotated[str, typer.Option("--plans", help="Where 'streamtune costmodel generate' put the plans.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
     shots: Annotated[int | None, setting(FineTuneSettings, "shots")] = None,
@@ -160,7 +160,7 @@ def fine_tune(
 
 @app.command()
 def show(
-    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    model: Annotated[Path, typer.Argument(metavar="COST_MODEL", help="Folder of a trained cost model.")],
     as_json: JsonOption = False,
 ) -> None:
     """Show what a model was trained on and how well it did; checks every file first.

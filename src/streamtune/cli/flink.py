@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from streamtune.cli.options import current_config, default_of, help_of, resolved, setting
+from streamtune.cli.options import current_config, resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 from streamtune.engines.flink.settings import FlinkSettings
@@ -25,8 +25,6 @@ app = typer.Typer(
 
 PortOption = Annotated[int | None, setting(ClusterSettings, "port", help="Port of the local cluster.")]
 UrlSetting = Annotated[str | None, setting(FlinkSettings, "url")]
-UrlOption = Annotated[str, typer.Option(help=help_of(FlinkSettings, "url"))]
-DEFAULT_URL: str = default_of(FlinkSettings, "url")
 
 
 def state_folder() -> Path:

@@ -10,6 +10,7 @@ from streamtune.cli.arguments import find_job, parse_rate_changes
 from streamtune.cli.options import changed, resolved
 from streamtune.engines.timely.settings import TimelySettings
 from streamtune.errors import StreamTuneError
+from streamtune.workloads.settings import TimelyScale
 
 if TYPE_CHECKING:
     from streamtune.control.audit import AuditTrail
@@ -29,7 +30,7 @@ def find_timely_job(job: str) -> JobSpec:
     from streamtune.workloads import timely
 
     if not Path(job).exists() and (job in timely.names() or job.startswith("random-")):
-        return timely.load(job).spec
+        return timely.load(job, resolved(TimelyScale)).spec
     return find_job(job)
 
 

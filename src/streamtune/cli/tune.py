@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from streamtune.engines.base import MeasurementWindow
     from streamtune.tuners import Tuner
 
-FLINK_URL = "http://127.0.0.1:8081"
 TUNER_HELP = (
     "Which method decides: streamtune, streamtune-paper, ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion, "
     "greedy or zerotune."
@@ -88,17 +87,20 @@ def tune(
         float | None, typer.Option(help="simulator: spread of the bias of measured busy time over types.")
     ] = None,
     noise: Annotated[float | None, typer.Option(help="simulator: spread of the noise of measured busy time.")] = None,
-    settle: Annotated[
-        float | None, typer.Option(help="Seconds to wait after a change before measuring; each engine has a default.")
+    settle_s: Annotated[
+        float | None,
+        typer.Option("--settle-s", "--settle", help="Wait after a change before measuring; each engine has a default."),
     ] = None,
-    window: Annotated[float | None, typer.Option(help="Seconds to measure; each engine has a default.")] = None,
+    window_s: Annotated[
+        float | None, typer.Option("--window-s", "--window", help="How long to measure; each engine has a default.")
+    ] = None,
     max_reconfigurations: Annotated[int | None, setting(Guards, "max_reconfigurations")] = None,
     min_parallelism: Annotated[int | None, setting(Guards, "min_parallelism")] = None,
     max_parallelism: Annotated[int | None, setting(Guards, "max_parallelism")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="An operator never to touch; may be repeated.")] = None,
     tune_sources: Annotated[bool | None, setting(Guards, "tune_sources")] = None,
     dry_run: Annotated[bool | None, setting(Guards, "dry_run", "--dry-run")] = None,
-    url: Annotated[str, typer.Option(help="flink: address of the JobManager's REST endpoint.")] = FLINK_URL,
+    url: Annotated[str | None, setting(FlinkSettings, "url", help="flink: address of the JobManager.")] = None,
     job_id: Annotated[
         str | None, typer.Option("--job", help="flink: id of the running job; not needed if it is the only one.")
     ] = None,
@@ -112,7 +114,7 @@ def tune(
     ] = None,
     watch_s: Annotated[
         float | None,
-        setting(SupervisorSettings, "watch_s", "--watch", help="flink: go on for so many seconds, tune when due."),
+        setting(SupervisorSettings, "watch_s", "--watch-s", "--watch", help="flink: watch so long, tune when due."),
     ] = None,
     rate_change: Annotated[
         float | None,
@@ -159,16 +161,17 @@ def tune(
             tune_sources=tune_sources,
             dry_run=dry_run,
         ),
-        settle_s=settle,
-        length_s=window,
+        settle_s=settle_s,
+        length_s=window_s,
         history=history,
     )
     with AuditTrail(audit) as trail:
         if engine == "flink":
             from streamtune.cli.flink_tuning import FlinkTuning
 
+            settings = resolved(FlinkSettings, url=url)
             where = FlinkTuning(
-                url,
+                settings.url,
                 job_id,
                 overrides,
                 jar,
@@ -177,7 +180,7 @@ def tune(
                 supervision=resolved(
                     SupervisorSettings, watch_s=watch_s, rate_change=rate_change, max_per_hour=max_per_hour
                 ),
-                settings=resolved(FlinkSettings),
+                settings=settings,
             )
             _tune_flink(where, session, trail, as_json)
             return

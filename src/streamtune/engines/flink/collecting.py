@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field
-
 from streamtune.clock import Clock, SystemClock
 from streamtune.dataflow import Run
 from streamtune.dataflow.run_files import RunFiles
@@ -19,18 +17,10 @@ from streamtune.engines.flink.plan import ImportedJob, import_job, operator_ids
 from streamtune.engines.flink.polling import Poller
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates
 from streamtune.engines.flink.responses import RUNNING, FlinkGarbledError
+from streamtune.engines.flink.settings import CollectSettings as CollectSettings
 from streamtune.errors import StreamTuneError
-from streamtune.frozen import Frozen
 
 ENGINE = "flink"
-
-
-class CollectSettings(Frozen):
-    """What becomes a record."""
-
-    window_s: float = Field(default=60.0, gt=0, description="seconds that one record covers")
-    settle_s: float = Field(default=60.0, ge=0, description="how long a job must have run unchanged before")
-    poll_s: float = Field(default=5.0, gt=0, description="seconds between two looks at the cluster")
 
 
 @dataclass
