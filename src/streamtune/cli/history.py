@@ -297,8 +297,8 @@ def show(
       streamtune history show my-history --plot sizes.png
     """
     with open_history(location, spark_master, spark_conf, table_format) as history:
-        from streamtune.history.show import plot as draw
         from streamtune.history.show import summarise
+        from streamtune.reports.history_picture import draw_sizes as draw
 
         with _step("counting"):
             summary = summarise(history)
