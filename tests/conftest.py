@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from good_run import GOOD_RUN, Record
 
 # Every run checks the same examples, so that a red build is about the change in it.
 # HYPOTHESIS_PROFILE=explore looks further: new examples each time, and ten times as many.
@@ -19,6 +23,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from engines.flink.fake_flink import FakeFlink
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +58,36 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("small-model") / "model"
     write_small_model(path)
     return path
+
+
+@pytest.fixture
+def good_run() -> Callable[..., Record]:
+    """A valid record; keyword arguments replace fields."""
+
+    def build(**fields: Any) -> Record:
+        return {**copy.deepcopy(GOOD_RUN), **fields}
+
+    return build
+
+
+@pytest.fixture
+def write_lines(tmp_path: Path) -> Callable[..., Path]:
+    """Write records (or raw text) as JSON lines below ``tmp_path``."""
+
+    def write(name: str, records: list[Record | str]) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeFlink]:
+    """A server that answers as Flink's JobManager does."""
+    from engines.flink.fake_flink import FakeFlink
+
+    with FakeFlink() as server:
+        yield server

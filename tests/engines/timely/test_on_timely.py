@@ -32,7 +32,7 @@ from streamtune.readings import LabelSettings
 from streamtune.tuners import make_tuner
 
 # Windows of seconds in real time: what a busy machine spoils is measured again.
-pytestmark = pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
+pytestmark = [pytest.mark.realtime, pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])]
 
 SHORT = MeasurementWindow(settle_s=0.5, length_s=1.5)
 
