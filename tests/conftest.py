@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
 from good_run import GOOD_RUN, Record
 
 # Every run checks the same examples, so that a red build is about the change in it.
-# HYPOTHESIS_PROFILE=explore looks further: new examples each time, and ten times as many.
+# HYPOTHESIS_PROFILE=explore looks further: new examples each time, and ten times as many; fast, the one of
+# ``make test-fast``, checks the first of them. A test that names its number of examples keeps it.
 _CALM = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=_CALM)
+settings.register_profile("fast", max_examples=20, derandomize=True, deadline=None, suppress_health_check=_CALM)
 settings.register_profile("explore", max_examples=1000, deadline=None, suppress_health_check=_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
@@ -28,10 +31,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One small Spark for all tests that need it; started by the first of them, not before."""
     from streamtune.spark.session import SparkSettings, build_session
 
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        claim_for_one_worker(tmp_path_factory.getbasetemp().parent / "spark-session")
     settings = SparkSettings(
         master="local[2]",
         conf={
@@ -48,6 +53,13 @@ def spark() -> Iterator[SparkSession]:
     session = build_session(settings)
     yield session
     session.stop()
+
+
+def claim_for_one_worker(claim: Path) -> None:
+    """Refuse a second session in one test run: two JVMs on two cores, and a sign that groups do not hold any more."""
+    if claim.exists() and psutil.pid_exists(int(claim.read_text())):
+        raise RuntimeError("another worker has a Spark session: tests on Spark are not in one group (see conftest.py)")
+    claim.write_text(str(os.getpid()))
 
 
 @pytest.fixture(scope="session")
