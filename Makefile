@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
+.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test test-fast lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -45,19 +45,12 @@ java:
 demo: $(STAMP)  ## tune Nexmark Q5 over a cycle of rates and write an HTML report
 	@$(BIN)/streamtune demo --out demo-report.html
 
-# Three parts side by side. The tests on a real Flink and a real Timely mostly wait, but measure in real time: the others
-# give way to them (nice). What runs in the background is shown last.
-ENGINE_TESTS := tests/flink tests/timely
-SPARK_TESTS := $(wildcard tests/history/test_[a-p]*.py)
-test: $(STAMP) java  ## run the tests (starts its own Spark, Flink and Timely workers)
-	@echo "==> running the tests; those on real engines and half of those on Spark run beside the others and are shown last"
-	@logs=$$(mktemp -d); \
-	  $(BIN)/python -m pytest $(ENGINE_TESTS) $(PYTEST_ARGS) > $$logs/engines 2>&1 & engines=$$!; \
-	  nice -n 19 $(BIN)/python -m pytest $(SPARK_TESTS) $(PYTEST_ARGS) > $$logs/spark 2>&1 & spark=$$!; \
-	  nice -n 19 $(BIN)/python -m pytest $(addprefix --ignore=,$(ENGINE_TESTS) $(SPARK_TESTS)) $(PYTEST_ARGS); others=$$?; \
-	  wait $$engines; engines=$$?; wait $$spark; spark=$$?; \
-	  echo "==> the tests on real engines"; cat $$logs/engines; echo "==> half of those on Spark"; cat $$logs/spark; \
-	  rm -rf $$logs; test $$others -eq 0 && test $$engines -eq 0 && test $$spark -eq 0
+# PYTEST_ARGS goes to every part, for example: make test PYTEST_ARGS="-k rescale"
+test: $(STAMP) java  ## all tests and their coverage (starts its own Spark, Flink and Timely workers)
+	@$(BIN)/python tests/run.py $(PYTEST_ARGS)
+
+test-fast: $(STAMP)  ## the tests that start no JVM and no real engine
+	@$(BIN)/python tests/run.py --fast $(PYTEST_ARGS)
 
 FLINK_120 := .flink/1.20
 $(FLINK_120)/.installed: | $(STAMP)
@@ -67,14 +60,14 @@ $(FLINK_120)/.installed: | $(STAMP)
 
 test-flink-versions: $(STAMP) java $(FLINK_120)/.installed  ## the tests on a real cluster, with Flink 1.20 and 2.3
 	@echo "==> Flink 1.20"
-	@STREAMTUNE_FLINK_HOME=$(FLINK_120)/pyflink $(BIN)/python -m pytest tests/flink/test_integration.py
+	@STREAMTUNE_FLINK_HOME=$(FLINK_120)/pyflink $(BIN)/python -m pytest tests/engines/flink/test_integration.py
 	@echo "==> Flink 2.3"
-	@$(BIN)/python -m pytest tests/flink/test_integration.py
+	@$(BIN)/python -m pytest tests/engines/flink/test_integration.py
 
 lint: $(STAMP)  ## ruff, mypy and the import rules
 	@echo "==> ruff, mypy, import-linter"
-	@$(BIN)/ruff check src tests benchmarks
-	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/ruff check src tests benchmarks docs examples
+	@$(BIN)/ruff format --check src tests benchmarks docs examples
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
@@ -86,8 +79,8 @@ docs: $(STAMP)  ## build the documentation into build/docs; warnings and broken 
 	@$(BIN)/python docs/check_site.py build/docs
 
 format: $(STAMP)  ## let ruff format and fix
-	@$(BIN)/ruff format src tests benchmarks
-	@$(BIN)/ruff check --fix src tests benchmarks
+	@$(BIN)/ruff format src tests benchmarks docs examples
+	@$(BIN)/ruff check --fix src tests benchmarks docs examples
 
 bench: bench-simulator bench-similarity bench-cluster bench-labels bench-history bench-pretrain bench-paper  ## all benchmarks on the simulator (hours)
 

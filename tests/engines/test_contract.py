@@ -55,6 +55,7 @@ def _timely_case() -> EngineCase:
 
 
 CASES: dict[type[Engine], Callable[[], EngineCase]] = {Simulator: _simulator_case, TimelyEngine: _timely_case}
+REAL = {TimelyEngine}  # they run in real time, and so with nothing beside them
 
 
 def every_engine() -> set[type[Engine]]:
@@ -67,11 +68,15 @@ def every_engine() -> set[type[Engine]]:
 
 
 def test_no_engine_escapes_the_contract() -> None:
-    # Flink passes it on a real cluster, which is started once for all of tests/flink.
+    # Flink passes it on a real cluster, which is started once for all of tests/engines/flink.
     assert every_engine() == {*CASES, FlinkEngine}
 
 
-@pytest.mark.parametrize("engine", CASES, ids=lambda engine: engine.__name__)
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param(kind, marks=pytest.mark.realtime if kind in REAL else ()) for kind in CASES],
+    ids=lambda engine: engine.__name__,
+)
 @pytest.mark.parametrize("law", ENGINE_LAWS, ids=lambda law: law.__name__)
 def test_contract(engine: type[Engine], law: Callable[[EngineCase], None]) -> None:
     law(CASES[engine]())

@@ -52,6 +52,7 @@ def test_the_command_says_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys
     assert "choose a free one with --port" in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.jvm
 def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A 'Flink' without classes: its JVM ends at once, and so must everything else."""
     home = tmp_path / "empty"
@@ -111,6 +112,7 @@ def test_a_folder_that_is_no_flink(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         FlinkDistribution.find()
 
 
+@pytest.mark.jvm
 def test_the_workload_is_compiled_once(tmp_path: Path) -> None:
     distribution = FlinkDistribution.find()
     jar = workload_jar(distribution, tmp_path)

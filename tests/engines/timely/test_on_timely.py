@@ -32,8 +32,10 @@ from streamtune.errors import EngineError
 from streamtune.readings import LabelSettings
 from streamtune.tuners import make_tuner
 
-# Windows of seconds in real time: what a busy machine spoils is measured again.
-pytestmark = pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
+pytestmark = pytest.mark.realtime
+# Windows of seconds in real time: what a busy machine spoils is measured again. Exact results and ends of processes
+# are not: they are right or wrong whatever the time it takes.
+measured = pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
 
 SHORT = MeasurementWindow(settle_s=0.5, length_s=1.5)
 
@@ -63,6 +65,7 @@ def nothing_left_behind() -> Iterator[None]:
     assert workers_alive() == []
 
 
+@measured
 def test_throughput_of_a_slow_operator_scales_with_its_parallelism() -> None:
     # 2 ms per record: 500 records/s per instance, of 3,000 offered.
     spec = chain(service_us=2000, rate=3000)
@@ -77,6 +80,7 @@ def test_throughput_of_a_slow_operator_scales_with_its_parallelism() -> None:
             assert seen.operators["numbers"].records_out_per_s == pytest.approx(3000, rel=0.05)
 
 
+@measured
 def test_the_rule_flags_short_plans_and_the_trend_shows_what_it_misses() -> None:
     """1,100 records/s at 500 per instance: the rule flags one instance, not two, though two fall behind as well."""
     spec = chain(service_us=2000, rate=1100)
@@ -123,6 +127,7 @@ def test_windows_and_joins_give_exactly_what_a_plain_batch_gives(parallelism: in
     assert len(set(threads)) == len(threads) == plan.total - sources
 
 
+@measured
 def test_operators_on_the_same_workers_share_their_time_as_modelled() -> None:
     # 4 ms per record and 1,000 records/s: every instance wants 2 workers' time and gets one, or half of one.
     spec = two_chains(service_us=4000, rate=1000)
@@ -139,6 +144,7 @@ def test_operators_on_the_same_workers_share_their_time_as_modelled() -> None:
             assert seen.operators[key].records_in_per_s / 1000 == pytest.approx(served[key], rel=0.2), max_workers
 
 
+@measured
 def test_rates_change_while_a_job_runs() -> None:
     spec = chain(service_us=500, rate=200)
     with TimelyEngine.of(spec) as engine:
@@ -149,6 +155,7 @@ def test_rates_change_while_a_job_runs() -> None:
         assert dict(seen.source_rates) == {"numbers": 900.0}
 
 
+@measured
 @pytest.mark.parametrize("method", ["streamtune", "ds2", "conttune"])
 def test_tuners_go_by_the_time_spent_in_service(method: str) -> None:
     # 1,400 records/s at 500 per instance is 2.8: three instances.
@@ -160,6 +167,7 @@ def test_tuners_go_by_the_time_spent_in_service(method: str) -> None:
     assert not outcome.backpressure
 
 
+@measured
 def test_a_crash_in_the_middle_of_tuning_ends_on_the_last_good_plan(tmp_path: Path) -> None:
     spec = chain(service_us=2000, rate=1400)
     with TimelyEngine.of(spec) as engine, AuditTrail(tmp_path / "audit.jsonl") as audit:
@@ -226,7 +234,7 @@ def test_a_killed_parent_takes_its_job_along() -> None:
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 30
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline_s, "the job outlived its parent"
         time.sleep(0.1)
@@ -252,7 +260,7 @@ def test_a_parent_that_is_killed_while_it_asks_takes_its_job_along() -> None:
         child.stdout.close()
         child.stdin.write('{"do": "threads"}\n')
         child.stdin.flush()
-        assert child.wait(timeout=20) == 0
+        assert child.wait(timeout=60) == 0
     finally:
         child.kill()
         child.wait()
@@ -260,6 +268,7 @@ def test_a_parent_that_is_killed_while_it_asks_takes_its_job_along() -> None:
             child.stdin.close()
 
 
+@measured
 def test_a_guarded_dry_run_changes_nothing() -> None:
     spec = chain(service_us=2000, rate=1400)
     with TimelyEngine.of(spec) as engine:

@@ -109,7 +109,7 @@ def test_zerotune_tunes_by_name(
     ("arguments", "message"),
     [
         (("--tuner", "zerotune"), "needs a cost model: give --cost-model"),
-        (("--engine", "timely", "--start-from", "anything"), "starts a job on the simulator, but got --engine timely"),
+        (("--engine", "timely", "--start-from", "anything"), "has no effect with --engine timely, only with simulator"),
     ],
 )
 def test_what_tune_cannot_do_with_a_cost_model(

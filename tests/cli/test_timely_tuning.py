@@ -25,6 +25,7 @@ def test_rates_beyond_the_emulation_are_refused_before_anything_starts() -> None
         tune_timely("nexmark-q1", lambda job: make_tuner("ds2", job), "cycle")
 
 
+@pytest.mark.realtime
 @pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
 def test_a_story_on_timely(tmp_path: Path) -> None:
     job, rates = tmp_path / "chain.yaml", tmp_path / "rates.yaml"

@@ -71,6 +71,7 @@ def test_the_report_holds_the_figures(tmp_path: Path) -> None:
     assert (tmp_path / "fig8.png").stat().st_size > 10_000
 
 
+@pytest.mark.realtime
 def test_a_run_on_timely_is_saved_and_not_repeated(tmp_path: Path) -> None:
     settings = Fig8Settings(
         tuners=("ds2",),
