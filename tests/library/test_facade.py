@@ -20,7 +20,11 @@ SOURCE = Path(streamtune.__file__).parent
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [name for name in streamtune.__all__ if name != "__version__"]
 # Packages whose names are loaded lazily.
-LAZY = ["streamtune", "streamtune.tuners", "streamtune.tuners.streamtune"]
+LAZY = sorted(
+    ".".join(("streamtune", *path.parent.relative_to(SOURCE).parts))
+    for path in SOURCE.rglob("__init__.py")
+    if "lazily(" in path.read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -104,6 +105,7 @@ def test_a_bare_install_runs_what_needs_no_extra(bare: Path, job: Path) -> None:
     assert f"streamtune {streamtune.__version__}" in run(command, "--version").stdout
     assert "tune" in run(command, "--help").stdout
     assert "nexmark-q1" in run(command, "validate", job).stdout
+    assert "ds2" in run(command, "config", "show").stdout
     seen = json.loads(run(command, "simulate", job, "--plan", "40", "--json").stdout)
     assert seen["backpressure"] is False
     story = json.loads(run(command, "tune", job, "--tuner", "ds2", "--changes", "2", "--json").stdout)
@@ -126,7 +128,8 @@ def test_what_needs_an_extra_says_which(bare: Path, job: Path, arguments: list[s
     given = [str(job) if one == "JOB" else one for one in arguments]
     told = run(bare / "streamtune", *given, code=2, folder=job.parent).stderr
     assert what in told
-    assert f"install {extra} with pip install" in told
+    names = ",".join(re.findall(r"'(.+?)'", extra))
+    assert f"install {extra} with pip install 'streamtune[{names}]'" in told
     assert "Traceback" not in told
 
 
