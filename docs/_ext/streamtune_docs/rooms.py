@@ -54,7 +54,15 @@ def table(root: Path = ROOT) -> str:
     for room in rooms(root):
         cells = (f"`{room.name}`", room.holds, _shown(room.may_import), ", ".join(room.but_not))
         rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+    return "\n".join([*rows, "", *_homes(root)])
+
+
+def _homes(root: Path) -> list[str]:
+    """Where heavy libraries may be imported: the names of the contracts that say it."""
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    outside = [c["name"] for c in contracts if not str(c.get("forbidden_modules", [PACKAGE])[0]).startswith(PACKAGE)]
+    return [f"- {name.replace(' lives in ', ' lives in: ')}" for name in outside]
 
 
 def _names(layer: str) -> list[str]:
@@ -86,7 +94,8 @@ def _forbidden(contracts: list[dict[str, Any]], name: str) -> tuple[str, ...]:
             continue
         exempt = [ignored.split(" -> ")[0] for ignored in contract.get("ignore_imports", ())]
         except_for = f" (except in {', '.join(f'`{_short(module)}`' for module in exempt)})" if exempt else ""
-        found |= dict.fromkeys(f"`{_short(module)}`{except_for}" for module in contract["forbidden_modules"])
+        ours = [module for module in contract["forbidden_modules"] if module.startswith(PACKAGE)]
+        found |= dict.fromkeys(f"`{_short(module)}`{except_for}" for module in ours)
     return tuple(found)
 
 
