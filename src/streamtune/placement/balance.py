@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamtune.placement.graph import Ints, PlacementError
-from streamtune.placement.kernels import even_out, pack
+from streamtune.placement.graph import Floats, Ints, PlacementError
+from streamtune.placement.packing import even_out, pack
 from streamtune.placement.problem import ROUNDING, Problem
 
 # Beyond these, looking for a better balance by swaps, and by an exact method, takes too long to be of use.
@@ -67,7 +67,7 @@ def lower_bound(problem: Problem) -> float:
     return bound
 
 
-def _whole_tasks_bound(loads: np.ndarray, share: float, hosts: int) -> float:  # type: ignore[type-arg]
+def _whole_tasks_bound(loads: Floats, share: float, hosts: int) -> float:
     """When all loads are multiples of one unit, the fullest host has at least the fair share rounded up to it."""
     positive = loads[loads > 0]
     unit = float(positive.min())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from numba import njit
 
@@ -15,17 +15,14 @@ NOTICE = (
     "which takes some 20 seconds; later processes read them from disk"
 )
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def kernel(function: Function) -> Function:
+def kernel(function: Callable[..., Any]) -> Any:
     """numba's ``njit`` with NumPy's rules for division, cached where a folder can be written."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
-        made = njit(cache=True, **options)(function)
+        return njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no folder to cache in
-        made = njit(**options)(function)
-    return made  # type: ignore[no-any-return]
+        return njit(**options)(function)
 
 
 def announced(work: Callable[[], None]) -> None:

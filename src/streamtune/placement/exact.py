@@ -9,6 +9,7 @@ import numpy as np
 
 from streamtune.placement.graph import Floats, Ints, PlacementError
 from streamtune.placement.problem import Placement, Problem
+from streamtune.placement.scheduler import surroundings
 
 _MOST_CELLS = 4_000
 
@@ -113,6 +114,7 @@ class Exact:
         part, proven = self._solve(problem, target)
         if not proven:
             notes = (*notes, f"not proven optimal within {self.seconds:g} s")
+        notes = (*notes, *surroundings(problem))
         return problem.place(part, self.name, time.perf_counter() - start, notes=notes)
 
     def _solve(self, problem: Problem, target: float) -> tuple[Ints, bool]:
@@ -163,5 +165,3 @@ class Exact:
         for h in range(k):
             rows.add([*[(first + h * k + g, 1.0) for g in range(k)], (u * k + h, -1.0)], 0, 0)
             rows.add([*[(first + g * k + h, 1.0) for g in range(k)], (v * k + h, -1.0)], 0, 0)
-
-

@@ -159,7 +159,7 @@ class CommunicationGraph:
     @cached_property
     def pieces(self) -> Ints:
         """The number of the connected piece each task belongs to; edges without traffic do not connect."""
-        from streamtune.placement.kernels import connected_pieces
+        from streamtune.placement.graph_kernels import connected_pieces
 
         found: Ints = connected_pieces(self.adjacency.indptr, self.adjacency.indices)
         return found
@@ -169,7 +169,7 @@ def compressed(count: int, rows: Ints, columns: Ints, weights: Floats) -> Adjace
     """Compressed rows of (row, column, weight) triples; the weights of equal pairs are added up."""
     if rows.size == 0:
         return Adjacency(np.zeros(count + 1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
-    from streamtune.placement.kernels import merge_rows
+    from streamtune.placement.graph_kernels import merge_rows
 
     order = np.argsort(rows, kind="stable")
     indptr = np.zeros(count + 1, dtype=np.int64)

@@ -1,4 +1,7 @@
-"""Communication graphs as JSON: ``tasks: [{id, load, memory_mb?, state_mb?, host?}]``, ``edges: [{from, to, bytes_per_s}]``."""
+"""Communication graphs as JSON.
+
+``tasks: [{id, load, memory_mb?, state_mb?, host?, operator?}]``, ``edges: [{from, to, bytes_per_s}]``. ``host`` pins.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def parse_graph(data: Any) -> GraphFile:
     10.0
     """
     if not isinstance(data, dict) or "tasks" not in data:
-        raise PlacementError("must be an object with tasks and edges, for instance {\"tasks\": [], \"edges\": []}")
+        raise PlacementError('must be an object with tasks and edges, for instance {"tasks": [], "edges": []}')
     unknown = set(data) - {"tasks", "edges"}
     if unknown:
         raise PlacementError(f"unknown key '{sorted(unknown)[0]}': the keys are tasks and edges")
@@ -102,7 +105,9 @@ def _check_entries(entries: Any, kind: str, known: set[str], needed: tuple[str, 
             raise PlacementError(f"{kind} #{place + 1} has no {missing[0]}: add it")
         unknown = sorted(set(entry) - known)
         if unknown:
-            raise PlacementError(f"{kind} #{place + 1}: unknown key '{unknown[0]}': the keys are {', '.join(sorted(known))}")
+            raise PlacementError(
+                f"{kind} #{place + 1}: unknown key '{unknown[0]}': the keys are {', '.join(sorted(known))}"
+            )
         shapes.add(shape)
     if kind == "task":
         _check_ids(entries)

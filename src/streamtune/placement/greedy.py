@@ -1,6 +1,6 @@
 """The traffic-based online scheduler of Aniello, Baldoni and Querzoni (DEBS 2013), the thesis' "Greedy".
 
-Pairs of instances are taken by falling traffic. A pair that is new goes together to the least loaded host. Otherwise the
+Pairs of instances are taken by falling traffic. A new pair goes together to the least loaded host. Otherwise the
 at most three hosts that matter (the two that hold an instance, and the least loaded one) give nine ways to put the two,
 and the one with the least traffic between hosts wins. α bounds the instances on a host between an equal number (0)
 and nearly all (1), γ its load to γ times the mean. β would choose how many of the machines are used; one worker per
@@ -26,12 +26,16 @@ class GreedySettings(Frozen):
     """As in the thesis, Section 4.2 and footnote 11."""
 
     alpha: float = Field(default=0.0, ge=0, le=1, description="0: equally many instances everywhere; 1: any number.")
-    beta: float = Field(default=0.5, ge=0, le=1, description="Share of machines to use; no effect with one worker each.")
+    beta: float = Field(
+        default=0.5, ge=0, le=1, description="Share of machines to use; no effect with one worker each."
+    )
     gamma: float = Field(default=1.1, ge=1, allow_inf_nan=False, description="Most load of a host over the mean.")
-    threshold: float = Field(default=0.01, ge=0, lt=1, description="Least saving of traffic that is worth a new schedule.")
+    threshold: float = Field(
+        default=0.01, ge=0, lt=1, description="Least saving of traffic that is worth a new schedule."
+    )
     relax: bool = Field(
         default=True,
-        description="When no allowed way is left, place the pair by count alone. The original gives up and keeps the old schedule.",
+        description="When no allowed way is left, place the pair by count alone; the original keeps the old schedule.",
     )
 
 
@@ -172,7 +176,9 @@ def _fill_empty(part: Ints, k: int, indptr: Ints, indices: Ints, weights: Floats
         for v in range(part.size):
             if part[v] < 0 or size[part[v]] < 2:
                 continue
-            more = _exchange(v, h, indptr, indices, weights, part) - _exchange(v, part[v], indptr, indices, weights, part)
+            more = _exchange(v, h, indptr, indices, weights, part) - _exchange(
+                v, part[v], indptr, indices, weights, part
+            )
             if more < least:
                 pick, least = v, more
         if pick < 0:
@@ -210,7 +216,15 @@ class Greedy:
         most = fewest + math.ceil(self.settings.alpha * max(0, len(graph) - k + 1 - fewest))
         most_load = self.settings.gamma * graph.total_load / k * (1 + 1e-12)
         part, stuck = _place_pairs(
-            first[order], second[order], traffic[order], graph.loads, *adjacency, k, most, most_load, self.settings.relax
+            first[order],
+            second[order],
+            traffic[order],
+            graph.loads,
+            *adjacency,
+            k,
+            most,
+            most_load,
+            self.settings.relax,
         )
         if stuck and not self.settings.relax:
             part = problem.home.copy() if (problem.home >= 0).all() else np.arange(len(graph)) % k
@@ -229,4 +243,4 @@ class Greedy:
         before = problem.place(problem.home, self.name, 0.0).remote_bytes_per_s
         after = problem.place(part, self.name, 0.0).remote_bytes_per_s
         overloaded = problem.imbalance_of(problem.home) > self.settings.gamma
-        return after <= before * (1 - self.settings.threshold) and after < before or overloaded
+        return overloaded or (after <= before * (1 - self.settings.threshold) and after < before)

@@ -32,9 +32,10 @@ class _HostEntry(Host):
     count: int = Field(default=1, ge=1, le=MOST_HOSTS)
 
     def hosts(self) -> list[Host]:
-        fields = {"cpu": self.cpu, "memory_mb": self.memory_mb, "zone": self.zone}
         names = [self.name] if self.count == 1 else [f"{self.name}-{place}" for place in range(self.count)]
-        return [Host.model_construct(name=name, **fields) for name in names]
+        return [
+            Host.model_construct(name=name, cpu=self.cpu, memory_mb=self.memory_mb, zone=self.zone) for name in names
+        ]
 
 
 class _Price(Frozen):
@@ -75,7 +76,9 @@ class Hosts:
         """``count`` hosts of one size, called h0, h1, …"""
         if not 1 <= count <= MOST_HOSTS:
             raise PlacementError(f"the number of hosts must be between 1 and {MOST_HOSTS}, but got {count}")
-        return cls(tuple(Host.model_construct(name=f"h{place}", cpu=1.0, memory_mb=None, zone="") for place in range(count)))
+        return cls(
+            tuple(Host.model_construct(name=f"h{place}", cpu=1.0, memory_mb=None, zone="") for place in range(count))
+        )
 
     @classmethod
     def of(cls, hosts: Iterable[Host], price_per_gb: float = 0.0) -> Hosts:

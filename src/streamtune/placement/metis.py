@@ -41,7 +41,7 @@ class Metis:
             return np.arange(len(graph), dtype=np.int64)
         if self.volume and len(graph) > _MOST_VOLUME_TASKS:
             raise PlacementError(
-                f"scheduler 'metis-vol' is unreliable beyond {_MOST_VOLUME_TASKS} tasks, but got {len(graph)}: use 'metis'"
+                f"scheduler 'metis-vol' is unreliable beyond {_MOST_VOLUME_TASKS} tasks, got {len(graph)}: use 'metis'"
             )
         shares = None if np.ptp(problem.hosts.cpu) == 0 else problem.hosts.cpu[:, None]
         return partition(

@@ -124,4 +124,5 @@ def _whole(weights: Floats) -> Ints:
 def _whole_edges(weights: Floats) -> Ints:
     if weights.size == 0:
         return np.zeros(0, dtype=np.int64)
-    return np.maximum(1, np.rint(weights / weights.max() * _EDGE_SCALE)).astype(np.int64)
+    whole: Ints = np.maximum(1, np.rint(weights / weights.max() * _EDGE_SCALE)).astype(np.int64)
+    return whole

@@ -35,12 +35,20 @@ class OursSettings(Frozen):
 
     seed: int = Field(default=0, ge=0, description="Of METIS and of the search.")
     min_gain: float = Field(default=0.01, ge=0, lt=1, description="Least saving of the objective for which tasks move.")
-    small: int = Field(default=1_000_000, ge=0, description="Graphs of up to this many tasks × (tasks + hosts) are searched thoroughly.")
+    small: int = Field(
+        default=1_000_000,
+        ge=0,
+        description="Graphs of up to this many tasks × (tasks + hosts) are searched thoroughly.",
+    )
     effort: int = Field(default=600_000, ge=0, description="Changes looked at in the thorough search, in all.")
-    patience: int = Field(default=2_000, ge=1, description="Steps without a better placement after which a search gives up.")
+    patience: int = Field(
+        default=2_000, ge=1, description="Steps without a better placement after which a search gives up."
+    )
     searches: int = Field(default=3, ge=1, description="How many of the best starts are searched from.")
     passes: int = Field(default=12, ge=0, description="Passes of improving moves over a large graph.")
-    swaps_up_to: int = Field(default=50_000, ge=0, description="Graphs of up to this many tasks are improved by swaps too.")
+    swaps_up_to: int = Field(
+        default=50_000, ge=0, description="Graphs of up to this many tasks are improved by swaps too."
+    )
 
 
 class Ours:
@@ -60,7 +68,10 @@ class Ours:
         notes = surroundings(problem) if balance.note is None else (balance.note, *surroundings(problem))
         if self._better_to_stay(problem, part, balance):
             part = problem.home.copy()
-            notes = (*notes, f"nothing moves: the gain is below {self.settings.min_gain:.0%} or does not pay for the state")
+            notes = (
+                *notes,
+                f"nothing moves: the gain is below {self.settings.min_gain:.0%} or does not pay for the state",
+            )
         return problem.place(part, self.name, time.perf_counter() - start, notes=notes)
 
     def _better_to_stay(self, problem: Problem, part: Ints, balance: Balance) -> bool:

@@ -1,4 +1,4 @@
-"""``Problem``: a graph, hosts, and what is asked for: balance, pins, where things run today. And ``Placement``, the answer."""
+"""``Problem``: a graph, hosts and what is asked for (balance, pins, what runs today); ``Placement``: the answer."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ DEFAULT_IMBALANCE = 1.03
 # A load that misses a limit by float noise alone is within it.
 ROUNDING = 1e-9
 BYTES_PER_MB = 1e6
+_LEAST_MOVE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not 1 <= self.imbalance < float("inf"):
             raise PlacementError(
-                f"imbalance is the largest load over the mean: it must be finite and at least 1, but got {self.imbalance:g}"
+                f"imbalance, the largest load over the mean, must be finite and at least 1, but got {self.imbalance:g}"
             )
         if not 0 < self.horizon_s < float("inf"):
             raise PlacementError(f"horizon_s must be finite and above 0, but got {self.horizon_s:g}")
@@ -48,7 +49,7 @@ class Problem:
         largest = int(needs.argmax())
         if needs[largest] > room.max():
             raise PlacementError(
-                f"task '{self.graph.tasks[largest]}' needs {needs[largest]:g} MB, the largest host has {room.max():g} MB: "
+                f"task '{self.graph.tasks[largest]}' needs {needs[largest]:g} MB, the largest host has {room.max():g}: "
                 "add a bigger host or make the task smaller"
             )
         if needs.sum() > room.sum() * (1 + ROUNDING):
@@ -95,8 +96,9 @@ class Problem:
 
     @cached_property
     def move_cost(self) -> Floats:
-        """What moving each task costs, in bytes/s over the horizon."""
-        return self.graph.state_mb * BYTES_PER_MB / self.horizon_s
+        """What moving each task costs, in bytes/s over the horizon; never quite nothing, so that no move is for free."""
+        least = _LEAST_MOVE * max(1.0, self.graph.total_bytes_per_s) / len(self.graph)
+        return self.graph.state_mb * BYTES_PER_MB / self.horizon_s + least
 
     @cached_property
     def usable(self) -> Any:
@@ -125,10 +127,10 @@ class Problem:
         return np.ascontiguousarray(np.column_stack([load, memory]))
 
     def host_loads(self, part: Ints) -> Floats:
-        return np.bincount(part, weights=self.graph.loads, minlength=len(self.hosts))
+        return np.bincount(part, weights=self.graph.loads, minlength=len(self.hosts)).astype(np.float64)
 
     def host_memory(self, part: Ints) -> Floats:
-        return np.bincount(part, weights=self.graph.memory_mb, minlength=len(self.hosts))
+        return np.bincount(part, weights=self.graph.memory_mb, minlength=len(self.hosts)).astype(np.float64)
 
     def imbalance_of(self, part: Ints) -> float:
         """The thesis' loadImba: the largest load over the mean; loads count relative to the hosts' sizes.
@@ -180,7 +182,10 @@ class Placement:
     def __post_init__(self) -> None:
         if self.part.size != len(self.problem.graph) or (self.part < 0).any():
             raise PlacementError(f"scheduler '{self.scheduler}' left a task without a host")
-        self.part.setflags(write=False)
+        # A copy: what numba gets to see elsewhere must not turn read-only, which is another type to it.
+        frozen = self.part.astype(np.int64, copy=True)
+        frozen.setflags(write=False)
+        object.__setattr__(self, "part", frozen)
 
     @cached_property
     def assignment(self) -> dict[str, str]:
@@ -207,7 +212,7 @@ class Placement:
         """k × k: bytes/s from host to host."""
         graph, k = self.problem.graph, len(self.problem.hosts)
         pair = self.part[graph.sources] * k + self.part[graph.targets]
-        return np.bincount(pair, weights=graph.bytes_per_s, minlength=k * k).reshape(k, k)
+        return np.bincount(pair, weights=graph.bytes_per_s, minlength=k * k).astype(np.float64).reshape(k, k)
 
     @cached_property
     def _zone_ends(self) -> tuple[Any, Any, Any]:

@@ -30,10 +30,14 @@ def findings(problem: Problem, part: Ints) -> tuple[str, ...]:
     notes = []
     reached = problem.imbalance_of(part)
     if reached > problem.imbalance * (1 + 2 * ROUNDING):
-        notes.append(f"imbalance {problem.imbalance:g} was not kept: {reached:.4g} was reached (scheduler 'ours' looks harder)")
+        notes.append(
+            f"imbalance {problem.imbalance:g} was not kept: {reached:.4g} was reached (scheduler 'ours' looks harder)"
+        )
     over = np.flatnonzero(problem.host_memory(part) > problem.hosts.memory_mb * (1 + ROUNDING))
     if over.size:
-        notes.append(f"the memory of {over.size} hosts is exceeded, first '{problem.hosts.names[over[0]]}': this scheduler does not look at it")
+        notes.append(
+            f"the memory of {over.size} hosts is exceeded, first '{problem.hosts.names[over[0]]}': it is not looked at"
+        )
     return (*notes, *surroundings(problem))
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: NPY002  numba seeds its own generator through the legacy functions alone
 """The thorough search for small graphs: tabu search over moves and swaps that may cross the limits on its way.
 
 Glover's tabu search with strategic oscillation: being above a limit costs a penalty that rises while the search is
@@ -10,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from streamtune.placement.compilation import kernel
 
+from streamtune.placement.compilation import kernel
 from streamtune.placement.graph import Floats, Ints
-from streamtune.placement.kernels import host_usage
+from streamtune.placement.packing import host_usage
 
 SAMPLE = 48
 
@@ -34,7 +35,9 @@ def _above_after(used: Floats, limits: Floats, unit: Floats, demand: Floats, v: 
     for c in range(limits.shape[1]):
         shift = demand[v, c] - (demand[u, c] if u >= 0 else 0.0)
         if shift != 0.0:
-            change += _above(used[a, c], -shift, limits[a, c], unit[c]) + _above(used[b, c], shift, limits[b, c], unit[c])
+            change += _above(used[a, c], -shift, limits[a, c], unit[c]) + _above(
+                used[b, c], shift, limits[b, c], unit[c]
+            )
     return change
 
 
@@ -48,7 +51,7 @@ def _price(
         price += bytes_to_zone[v, other] * zone_w[z, other]
     if home[v] >= 0 and home[v] != h:
         price += move_cost[v]
-    return price
+    return float(price)
 
 
 @kernel

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from streamtune.placement.even import Even
 from streamtune.placement.graph import Adjacency, Floats, Ints, compressed
-from streamtune.placement.kernels import even_out, pack, place_missing
+from streamtune.placement.kernels import place_missing
 from streamtune.placement.metis_library import partition
+from streamtune.placement.packing import even_out, pack
 from streamtune.placement.problem import ROUNDING, Problem
 from streamtune.placement.scheduler import with_pins
 
@@ -17,51 +20,50 @@ _MOST_PIECES_TO_EVEN_OUT = 5_000
 _MOST_HOSTS_TO_MATCH = 2_000
 
 
-def metis_start(problem: Problem, target: float, *, seed: int = 0, recursive: bool = False, cuts: int = 1) -> Ints | None:
+def metis_start(problem: Problem, target: float, *, seed: int = 0, recursive: bool = False) -> Ints | None:
     """METIS over the usable hosts, by size, with memory as a second constraint where there is any; zone after zone."""
     usable = np.flatnonzero(problem.usable)
     if len(problem.graph) <= usable.size:
         return None
-    everything = np.arange(len(problem.graph))
     part = np.empty(len(problem.graph), dtype=np.int64)
     zones = problem.hosts.zones[usable]
-    options = {"imbalance": target, "seed": seed, "recursive": recursive, "cuts": cuts}
+    split = partial(_split, problem, target, seed, recursive)
+    everything, whole = np.arange(len(problem.graph)), problem.graph.adjacency
     if np.unique(zones).size == 1:
-        part[:] = usable[_split(problem, problem.graph.adjacency, everything, usable[:, None], options)]
+        part[:] = usable[split(whole, everything, list(usable[:, None]))]
         return keep_homes(problem, with_pins(problem, part))
     # First into zones by their sizes, then each zone's tasks onto its hosts.
     groups = [usable[zones == zone] for zone in np.unique(zones)]
-    zone_of = _split(problem, problem.graph.adjacency, everything, groups, options)
+    zone_of = split(whole, everything, groups)
     for number, hosts in enumerate(groups):
         inside = np.flatnonzero(zone_of == number)
         if inside.size <= hosts.size:
             part[inside] = hosts[: inside.size]
         else:
-            local = subgraph(problem.graph.adjacency, inside)
-            part[inside] = hosts[_split(problem, local, inside, hosts[:, None], options)]
+            part[inside] = hosts[split(subgraph(whole, inside), inside, list(hosts[:, None]))]
     return with_pins(problem, part)
 
 
-def _split(problem: Problem, adjacency: Adjacency, tasks: Ints, groups: object, options: dict[str, object]) -> Ints:
-    """Parts for the groups of hosts, with the share of load (and memory) that belongs to each."""
-    sizes = np.array([problem.hosts.cpu[np.asarray(group)].sum() for group in groups])  # type: ignore[attr-defined]
-    weights, shares = problem.demand[tasks, :1], sizes[:, None]
-    imbalance = np.array([options["imbalance"]], dtype=np.float64)
-    memory = problem.demand[tasks, 1]
-    room = np.array([problem.hosts.memory_mb[np.asarray(group)].sum() for group in groups])  # type: ignore[attr-defined]
-    if memory.sum() > 0 and np.isfinite(room).all():
+def _split(
+    problem: Problem,
+    target: float,
+    seed: int,
+    recursive: bool,
+    adjacency: Adjacency,
+    tasks: Ints,
+    groups: Sequence[Ints],
+) -> Ints:
+    """Parts for groups of hosts, with the share of load (and memory) that belongs to each."""
+    sizes = np.array([problem.hosts.cpu[group].sum() for group in groups])
+    room = np.array([problem.hosts.memory_mb[group].sum() for group in groups])
+    weights, shares, imbalance = problem.demand[tasks, :1], sizes[:, None], np.array([target])
+    memory = float(problem.demand[tasks, 1].sum())
+    if memory > 0 and np.isfinite(room).all():
         weights, shares = problem.demand[tasks], np.column_stack([sizes, room])
-        imbalance = np.array([imbalance[0], max(1.001, room.sum() / memory.sum())])
-    uniform = np.ptp(shares, axis=0).max() == 0
+        imbalance = np.array([target, max(1.001, room.sum() / memory)])
+    wanted = None if np.ptp(shares, axis=0).max() == 0 else shares
     return partition(
-        adjacency,
-        weights,
-        len(sizes),
-        shares=None if uniform else shares,
-        imbalance=imbalance,
-        recursive=bool(options["recursive"]),
-        seed=int(options["seed"]),  # type: ignore[call-overload]
-        cuts=int(options["cuts"]),  # type: ignore[call-overload]
+        adjacency, weights, len(groups), shares=wanted, imbalance=imbalance, recursive=recursive, seed=seed
     )
 
 
@@ -89,8 +91,7 @@ def keep_homes(problem: Problem, part: Ints) -> Ints:
 
     known = home >= 0
     stays = np.zeros((k, k))
-    # Without any state the number of tasks that stay decides.
-    np.add.at(stays, (part[known], home[known]), problem.move_cost[known] + 1e-6)
+    np.add.at(stays, (part[known], home[known]), problem.move_cost[known])
     rows, columns = linear_sum_assignment(-stays)
     name = np.empty(k, dtype=np.int64)
     name[rows] = columns
@@ -109,14 +110,13 @@ def pieces_start(problem: Problem, target: float) -> Ints | None:
         return None
     cpu = np.where(problem.usable, problem.hosts.cpu, 1e-12)
     memory = np.where(problem.usable, problem.hosts.memory_mb * (1 + ROUNDING), -1.0)
-    demand = np.ascontiguousarray(demand)
+    demand = np.ascontiguousarray(demand, dtype=np.float64)
     part = pack(np.argsort(-demand[:, 0], kind="stable"), demand, cpu, memory, pinned)
     if (part < 0).any():
         return None
     if count <= _MOST_PIECES_TO_EVEN_OUT:
         even_out(demand, cpu, memory, pinned, part, target, 4 * count)
-    found: Ints = part[pieces]
-    return found
+    return keep_homes(problem, part[pieces])
 
 
 def _pins_of_pieces(problem: Problem, pieces: Ints, count: int) -> Ints | None:
@@ -144,5 +144,3 @@ def even_start(problem: Problem) -> Ints | None:
     if not problem.usable.all():
         return None
     return Even().place(replace(problem, current=None)).part.copy()
-
-

@@ -133,12 +133,13 @@ def _pairs(edge: Edge, plan: Mapping[str, int], spread: Mapping[str, Floats]) ->
     """The share of an operator's records that goes from each of its instances to each of the receiver's."""
     send, receive = spread[edge.source], spread[edge.target]
     if edge.partitioning == "broadcast":
-        return np.repeat(send[:, None], plan[edge.target], axis=1)
+        return send[:, None] * np.ones(plan[edge.target])
     if edge.partitioning == "forward":
         return _forward(send, plan[edge.target])
     if edge.partitioning == "rebalance":
         receive = np.full(plan[edge.target], 1.0 / plan[edge.target])
-    return np.outer(send, receive)
+    pairs: Floats = send[:, None] * receive[None, :]
+    return pairs
 
 
 def _forward(send: Floats, receivers: int) -> Floats:
