@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamtune.placement.completion import completed
 from streamtune.placement.graph import Floats, Ints, PlacementError
 from streamtune.placement.packing import even_out, pack
 from streamtune.placement.problem import ROUNDING, Problem
 
 # Beyond these, looking for a better balance by swaps, and by an exact method, takes too long to be of use.
 _SWAP_TASKS = 5_000
+_COMPLETION_TASKS = 300
 _EXACT_CELLS = 1_200
 _EXACT_SECONDS = 5.0
 _ORDERS = 8
@@ -35,13 +37,18 @@ def reachable_balance(problem: Problem) -> Balance:
     asked = problem.imbalance
     part, reached = _packed(problem, asked)
     bound = lower_bound(problem)
+    proven = False
     if reached > asked * (1 + ROUNDING) and bound < reached * (1 - ROUNDING):
-        exact = _exact(problem, max(asked, bound))
-        if exact is not None and problem.imbalance_of(exact) < reached:
-            part, reached = exact, problem.imbalance_of(exact)
+        better, proven = _completed(problem, max(asked, bound))
+        if better is None and not proven:
+            better = _exact(problem, max(asked, bound))
+        if better is not None and problem.imbalance_of(better) < reached:
+            part, reached = better, problem.imbalance_of(better)
     if reached <= asked * (1 + ROUNDING):
         return Balance(asked, part)
-    if bound > asked:
+    if proven and bound <= asked:
+        reason = "a complete search found no placement that keeps it"
+    elif bound > asked:
         largest = problem.graph.tasks[int(problem.graph.loads.argmax())]
         reason = f"no placement has less than {bound:.4g} (task '{largest}' is the largest)"
     else:
@@ -108,6 +115,16 @@ def _packed(problem: Problem, asked: float) -> tuple[Ints, float]:
             )
         best_imbalance = problem.imbalance_of(best)
     return best, best_imbalance
+
+
+def _completed(problem: Problem, target: float) -> tuple[Ints | None, bool]:
+    """Complete search where all hosts are alike and nothing is pinned; otherwise nothing found, nothing proven."""
+    memory = problem.hosts.memory_mb
+    alike = np.ptp(problem.hosts.cpu) == 0 and np.unique(memory).size == 1
+    if not alike or (problem.pinned >= 0).any() or len(problem.graph) > _COMPLETION_TASKS:
+        return None, False
+    limit = float(problem.limits(target)[0, 0])
+    return completed(problem.graph.loads, len(problem.hosts), limit, problem.graph.memory_mb, float(memory[0]))
 
 
 def _exact(problem: Problem, good_enough: float) -> Ints | None:

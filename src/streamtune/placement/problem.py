@@ -96,7 +96,7 @@ class Problem:
 
     @cached_property
     def move_cost(self) -> Floats:
-        """What moving each task costs, in bytes/s over the horizon; never quite nothing, so that no move is for free."""
+        """What moving each task costs, in bytes/s over the horizon; never quite nothing: no move is free."""
         least = _LEAST_MOVE * max(1.0, self.graph.total_bytes_per_s) / len(self.graph)
         return self.graph.state_mb * BYTES_PER_MB / self.horizon_s + least
 

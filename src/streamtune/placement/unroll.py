@@ -133,10 +133,10 @@ def _pairs(edge: Edge, plan: Mapping[str, int], spread: Mapping[str, Floats]) ->
     """The share of an operator's records that goes from each of its instances to each of the receiver's."""
     send, receive = spread[edge.source], spread[edge.target]
     if edge.partitioning == "broadcast":
-        return send[:, None] * np.ones(plan[edge.target])
-    if edge.partitioning == "forward":
+        receive = np.ones(plan[edge.target])
+    elif edge.partitioning == "forward":
         return _forward(send, plan[edge.target])
-    if edge.partitioning == "rebalance":
+    elif edge.partitioning == "rebalance":
         receive = np.full(plan[edge.target], 1.0 / plan[edge.target])
     pairs: Floats = send[:, None] * receive[None, :]
     return pairs
