@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from streamtune.placement.compilation import announced
 from streamtune.placement.even import Even
 from streamtune.placement.exact import Exact
+from streamtune.placement.flink import FlinkDefault
 from streamtune.placement.graph import CommunicationGraph, PlacementError
 from streamtune.placement.greedy import Greedy
 from streamtune.placement.hosts import Hosts
@@ -24,6 +25,7 @@ SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
     "metis": Metis,
     "metis-vol": partial(Metis, volume=True),
     "metis-recursive": partial(Metis, recursive=True),
+    "flink": FlinkDefault,
     "exact": Exact,
 }
 _ALIASES = {"even-sorted": "even", "default": "even", "random": "even-random", "milp": "exact"}

@@ -126,7 +126,8 @@ def _spread(operator: str, plan: Mapping[str, int], shares: Mapping[str, Sequenc
         raise PlacementError(
             f"operator '{operator}' has {degree} instances and needs as many shares of at least 0, but got {given.size}"
         )
-    return given / given.sum()
+    normal: Floats = given / given.sum()
+    return normal
 
 
 def _pairs(edge: Edge, plan: Mapping[str, int], spread: Mapping[str, Floats]) -> Floats:
