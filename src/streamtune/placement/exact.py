@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from streamtune.placement.graph import Floats, Ints, PlacementError
 from streamtune.placement.problem import Placement, Problem
+from streamtune.placement.quiet import quiet_stdout
 from streamtune.placement.scheduler import surroundings
 
 _MOST_CELLS = 4_000
@@ -48,7 +45,7 @@ class _Rows:
 def _solve(cost: Floats, rows: _Rows, integer: Floats, upper: Floats, seconds: float, gap: float) -> Any:
     from scipy.optimize import Bounds, milp
 
-    with _quiet_stdout():
+    with quiet_stdout():
         return milp(
             cost,
             constraints=rows.constraint(cost.size),
@@ -56,20 +53,6 @@ def _solve(cost: Floats, rows: _Rows, integer: Floats, upper: Floats, seconds: f
             bounds=Bounds(np.zeros(cost.size), upper),
             options={"time_limit": seconds, "mip_rel_gap": gap},
         )
-
-
-@contextmanager
-def _quiet_stdout() -> Iterator[None]:
-    """HiGHS prints a line to the process' own stdout now and then, which would spoil a JSON answer there."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 1)
-            os.close(kept)
 
 
 def _one_host_each(problem: Problem, rows: _Rows) -> None:

@@ -1,7 +1,7 @@
 """The communication graph of a running Flink job, read from its REST interface alone.
 
 Subtasks report the bytes they read and wrote as counters; two looks some seconds apart give rates. What a subtask sends
-is spread over the receivers as the exchange says: forward to the same number, everything else by what the receivers read.
+is spread over the receivers as the exchange says: forward to the same number, all else by what the receivers read.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.placement.graph import Adjacency, Floats, Ints, PlacementError
+from streamtune.placement.quiet import quiet_stdout
 
 _OPTIONS = 40  # METIS_NOPTIONS
 _OK = 1
@@ -76,7 +77,8 @@ def partition(
     call = library.METIS_PartGraphRecursive if recursive else library.METIS_PartGraphKway
     call.restype = ctypes.c_int
     arrays = (sizes[0], sizes[1], adjacency.indptr, adjacency.indices, weighted, None, edges, sizes[2], target, bounds)
-    status = call(*map(_pointer, (*arrays, _raw_options(library, options), cut, found)))
+    with quiet_stdout():
+        status = call(*map(_pointer, (*arrays, _raw_options(library, options), cut, found)))
     if status != _OK:
         raise PlacementError(f"METIS could not partition {count} tasks into {parts} parts (status {status})")
     return found
