@@ -34,6 +34,7 @@ def place(
         str, typer.Option(help="ours, even, even-random, greedy, metis, metis-vol, metis-recursive, flink or exact.")
     ] = "ours",
     imbalance: Annotated[float, typer.Option(help="The largest load of a host over the mean to keep, at most.")] = 1.03,
+    effort: Annotated[float, typer.Option(help="How much harder than usual ours looks (10: ten times).")] = 1.0,
     current: Annotated[
         Path | None,
         typer.Option(help="Where tasks run today (JSON: task → host): what would move, and is it worth it?"),
@@ -86,7 +87,7 @@ def place(
 
     _check_outputs(out_file, slot_groups, plot)
     price_per_gb = _price(price_per_gb)
-    chosen = find_scheduler(scheduler)
+    chosen = find_scheduler(scheduler, effort)
     name, found, pins, running, exchanges = _what(
         job, graph, engine, url, job_id, seconds, plan, rate, selectivity, record_bytes, state_mb
     )

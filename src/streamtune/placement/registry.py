@@ -28,11 +28,12 @@ SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
     "flink": FlinkDefault,
     "exact": Exact,
 }
+MOST_EFFORT = 10_000.0
 _ALIASES = {"even-sorted": "even", "default": "even", "random": "even-random", "milp": "exact"}
 
 
-def scheduler(name: str) -> Scheduler:
-    """The scheduler of that name.
+def scheduler(name: str, effort: float = 1.0) -> Scheduler:
+    """The scheduler of that name; ``effort`` is how many times harder than usual ours looks.
 
     >>> scheduler("metis").name
     'metis'
@@ -40,6 +41,15 @@ def scheduler(name: str) -> Scheduler:
     known = _ALIASES.get(name, name)
     if known not in SCHEDULERS:
         raise PlacementError(f"no scheduler '{name}': choose one of {', '.join(SCHEDULERS)}")
+    if not 0 < effort <= MOST_EFFORT:
+        raise PlacementError(f"effort must be above 0 and at most {MOST_EFFORT:g}, but got {effort:g}")
+    if known == "ours" and effort != 1:
+        usual = OursSettings()
+        return Ours(
+            usual.model_copy(
+                update={"effort": int(usual.effort * effort), "patience": int(usual.patience * effort) + 1}
+            )
+        )
     return SCHEDULERS[known]()
 
 
