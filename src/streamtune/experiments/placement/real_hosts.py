@@ -38,24 +38,27 @@ class RealScale(Frozen):
     seconds: float = Field(default=5.0, gt=0, description="How long spouts emit.")
     repetitions: int = Field(default=3, ge=1, description="Runs of each kind.")
     bandwidths: tuple[float, ...] = Field(default=(10.0, 30.0, 100.0, 300.0), description="Mbit/s of the curve.")
-    burst: int = Field(default=2000, ge=1, description="Tuples of one spout when throughput is measured.")
+    burst: int = Field(default=3000, ge=1, description="Tuples of one spout when throughput is measured.")
     free_mbit_per_s: float = Field(default=2000.0, gt=0, description="A link that does not limit the rate.")
-    timeout_s: float = Field(default=120.0, gt=0, description="For one run.")
+    timeout_s: float = Field(default=300.0, gt=0, description="For one run.")
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Bytes of a run: background + Σ over remote tuples (overhead + factor · size)."""
+    """Bytes of a run: background + Σ over remote tuples (overhead + factor · size).
+
+    The background is Timely's progress: every worker tells every other about every step of the dataflow. ``background``
+    is that of one step between one pair of hosts, in one direction.
+    """
 
     background: float
     overhead: float
     factor: float
 
-    def predicted(self, work: TaskWork, hosts: int, calibrated_on: int) -> float:
-        """Background grows with the pairs of hosts that keep a connection."""
-        pairs = hosts * (hosts - 1) / (calibrated_on * (calibrated_on - 1))
+    def predicted(self, work: TaskWork, hosts: int) -> float:
+        """Bytes that all hosts send in a run of this work."""
         hops = sum(tuples * (self.overhead + self.factor * size) for tuples, size in work.remote())
-        return self.background * pairs + hops
+        return self.background * hosts * (hosts - 1) * work.stages + hops
 
 
 def _work(flows: TaskFlows, part: Ints, scale: RealScale) -> TaskWork:
@@ -69,14 +72,16 @@ def calibrate(network: HostNetwork, scale: RealScale) -> Calibration:
     per_tuple = []
     ideal = task_flows(payload(hosts, depth=3, tuple_bytes=16))
     part = place_flows(ideal, hosts, "ours").part
-    background = float(run_on_hosts(network, _work(ideal, part, scale), scale.timeout_s).sent_bytes)
+    quiet = _work(ideal, part, scale)
+    background = float(run_on_hosts(network, quiet, scale.timeout_s).sent_bytes)
     for size in sizes:
         flows = task_flows(payload(hosts, depth=3, tuple_bytes=size))
         work = _work(flows, place_flows(flows, hosts, "even-sorted").part, scale)
         sent = run_on_hosts(network, work, scale.timeout_s).sent_bytes
         per_tuple.append((sent - background) / sum(tuples for tuples, _ in work.remote()))
     factor = (per_tuple[1] - per_tuple[0]) / (sizes[1] - sizes[0])
-    return Calibration(background, per_tuple[0] - factor * sizes[0], factor)
+    step = background / (hosts * (hosts - 1) * quiet.stages)
+    return Calibration(step, per_tuple[0] - factor * sizes[0], factor)
 
 
 def bytes_table(scale: RealScale, tell: Tell = lambda _: None) -> Table:
@@ -90,7 +95,7 @@ def bytes_table(scale: RealScale, tell: Tell = lambda _: None) -> Table:
             for name in scale.topologies:
                 rows.extend(_bytes_rows(network, name, scale, model, tell))
     note = (
-        f"Calibrated on {scale.calibrate_on} hosts: {model.background / 1e3:.0f} kB a run in the background, a hop "
+        f"Calibrated on {scale.calibrate_on} hosts: {model.background:.0f} bytes of progress per step and pair, a hop "
         f"costs {model.overhead:.0f} + {model.factor:.3f} · size bytes. Other numbers of hosts are predicted blind."
     )
     columns = (
@@ -114,7 +119,7 @@ def _bytes_rows(
             work = _work(flows, place_flows(flows, hosts, which, repetition).part, scale)
             ran = run_on_hosts(network, work, scale.timeout_s)
             measured.setdefault(which, []).append(ran.sent_bytes / ran.emitted)
-            expected = model.predicted(work, hosts, scale.calibrate_on)
+            expected = model.predicted(work, hosts)
             predicted.setdefault(which, []).append(expected / ran.emitted)
     means = {which: float(np.mean(values)) for which, values in measured.items()}
     rows: list[tuple[Cell, ...]] = []

@@ -30,7 +30,7 @@ from streamtune.labs.hosts.work import TaskWork
 Addressed = tuple[str, tuple[int, bytes]]
 
 WORK_VARIABLE, OUT_VARIABLE, HOSTS_VARIABLE = "STREAMTUNE_WORK", "STREAMTUNE_OUT", "STREAMTUNE_HOSTS"
-_EVERY = timedelta(milliseconds=200)
+_EVERY, _WAIT = timedelta(milliseconds=200), timedelta(milliseconds=10)
 
 
 class Router:
@@ -63,10 +63,25 @@ class Router:
         return sent
 
 
-class _Partition(StatelessSourcePartition[Addressed]):
-    """The source tasks of one host, paced by the clock."""
+class StartLine:
+    """Hosts start up at different times: sources begin when every host has left a file in the common folder."""
 
-    def __init__(self, router: Router, tasks: list[int]) -> None:
+    def __init__(self, folder: Path, hosts: int) -> None:
+        self._folder, self._hosts = folder, hosts
+
+    def arrive(self) -> None:
+        (self._folder / f"ready-{os.getpid()}").touch()
+
+    def all_there(self) -> bool:
+        return sum(1 for _ in self._folder.glob("ready-*")) >= self._hosts
+
+
+class _Partition(StatelessSourcePartition[Addressed]):
+    """The source tasks of one host, paced by the clock from the common start on."""
+
+    def __init__(self, router: Router, tasks: list[int], line: StartLine) -> None:
+        self._line, self._started = line, False
+        line.arrive()
         self._router, self._left = router, {task: list(router.work.sources[task]) for task in tasks}
         self._start, self._sent = time.monotonic(), dict.fromkeys(tasks, 0)
         self._next = datetime.now(UTC)
@@ -74,6 +89,10 @@ class _Partition(StatelessSourcePartition[Addressed]):
     def next_batch(self) -> Iterable[Addressed]:
         if all(self._sent[task] >= count for task, (_, count) in self._left.items()):
             raise StopIteration
+        if not self._started:
+            self._next = datetime.now(UTC) + _WAIT
+            self._started, self._start = self._line.all_there(), time.monotonic()
+            return []
         passed = time.monotonic() - self._start
         found: list[Addressed] = []
         for task, (rate, count) in self._left.items():
@@ -89,12 +108,12 @@ class _Partition(StatelessSourcePartition[Addressed]):
 
 
 class _Source(DynamicSource[Addressed]):
-    def __init__(self, router: Router) -> None:
-        self._router = router
+    def __init__(self, router: Router, line: StartLine) -> None:
+        self._router, self._line = router, line
 
     def build(self, step_id: str, worker_index: int, worker_count: int) -> _Partition:  # noqa: ARG002 - as bytewax calls it
         mine = [task for task in self._router.work.sources if self._router.work.hosts[task] == worker_index]
-        return _Partition(self._router, mine)
+        return _Partition(self._router, mine, self._line)
 
 
 class _Stage(StatefulBatchLogic[tuple[int, bytes], Addressed, None]):
@@ -127,10 +146,10 @@ class _Nothing(DynamicSink[Any]):
         return _NothingPartition()
 
 
-def build_flow(router: Router) -> Dataflow:
+def build_flow(router: Router, line: StartLine) -> Dataflow:
     """One keyed step per depth; a keyed step puts its own key in front of what it gives, which is taken off again."""
     found = Dataflow("hosts")
-    stream: Stream[Any] = op.input("sources", found, _Source(router))
+    stream: Stream[Any] = op.input("sources", found, _Source(router, line))
     for depth in range(1, router.work.stages):
         handled = op.stateful_batch(f"stage{depth}", stream, _stage(router, depth))
         stream = op.flat_map_batch(f"sent{depth}", handled, lambda batch: [value for _, value in batch])
@@ -144,10 +163,10 @@ def _stage(router: Router, depth: int) -> Callable[[None], _Stage]:
 
 def _from_environment() -> Dataflow:
     work = TaskWork.read(Path(os.environ[WORK_VARIABLE]))
-    router = Router(work, worker_keys(int(os.environ[HOSTS_VARIABLE])))
-    out = Path(os.environ[OUT_VARIABLE])
+    hosts, out = int(os.environ[HOSTS_VARIABLE]), Path(os.environ[OUT_VARIABLE])
+    router = Router(work, worker_keys(hosts))
     atexit.register(lambda: out.write_text(json.dumps(router.account()), encoding="utf-8"))
-    return build_flow(router)
+    return build_flow(router, StartLine(out.parent, hosts))
 
 
 if WORK_VARIABLE in os.environ:
