@@ -2,7 +2,7 @@
 
     python benchmarks/placement.py speed            # 360 tasks … 10⁶, growth, and ours against METIS in one run
     python benchmarks/placement.py study [--quick]  # Fig. 6 to 12, Tables 1 and 2 on the model
-    python benchmarks/placement.py real [--quick]   # a real Timely on 4 and 10 namespaces (root; an hour)
+    python benchmarks/placement.py real [--quick]   # a real Timely and Flink on 4 and 10 namespaces (root; hours)
 
 Results go to benchmarks/results/placement-*.json (and .html).
 """
@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -75,14 +76,14 @@ def study(quick: bool) -> None:
     print(f"{time.monotonic() - start:.0f} s")
 
 
-def real(quick: bool) -> None:
+def real(quick: bool, engines: tuple[Literal["timely", "flink"], ...]) -> None:
     from streamtune.experiments.placement.real_hosts import RealScale, real_tables
 
     tiny = RealScale(check_on=(4,), topologies=("payload",), repetitions=1, seconds=3.0, bandwidths=(30.0,), burst=500)
-    tables = real_tables(tiny if quick else RealScale(), print)
+    tables = real_tables(tiny if quick else RealScale(), engines, print)
     for table in tables:
         print(table.to_markdown())
-    name = f"real{'-quick' if quick else ''}"
+    name = f"real-{'-'.join(engines)}{'-quick' if quick else ''}"
     _write(name, [table.to_record() for table in tables])
     write_report(RESULTS / f"placement-{name}.html", tables, "python benchmarks/placement.py real")
 
@@ -95,6 +96,7 @@ def _write(name: str, value: object) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("speed", "study", "real"))
+    parser.add_argument("--engine", choices=("timely", "flink", "both"), default="both", help="real: which engine")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: seconds, and figures that mean little")
     chosen = parser.parse_args()
     if chosen.what == "speed":
@@ -102,7 +104,7 @@ def main() -> None:
     elif chosen.what == "study":
         study(chosen.quick)
     else:
-        real(chosen.quick)
+        real(chosen.quick, ("timely", "flink") if chosen.engine == "both" else (chosen.engine,))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import pytest
 
 from streamtune.errors import EngineError
 from streamtune.experiments.placement.flows import task_flows
-from streamtune.experiments.placement.real_hosts import Calibration
 from streamtune.labs.hosts import HostNetwork, HostsUnavailableError, guard
 from streamtune.labs.hosts.network import check_allowed
 from streamtune.labs.hosts.timely import run_on_hosts
@@ -171,6 +170,5 @@ def test_a_real_timely_sends_the_bytes_the_graph_predicts() -> None:
     ideal, _ = sent["ours"]
     total, work = sent["even-random"]
     assert ideal < 200_000  # connections and progress alone
-    step = ideal / (hosts * (hosts - 1) * work.stages)
-    predicted = Calibration(step, 48.0, 1.03).predicted(work, hosts)
+    predicted = ideal + sum(count * (48.0 + 1.03 * size) for count, size in work.remote())
     assert total == pytest.approx(predicted, rel=0.05)

@@ -1,14 +1,15 @@
-"""The study on real hosts: a Timely Dataflow over network namespaces, bytes read from the interfaces.
+"""The study on real hosts: Timely and Flink over network namespaces, bytes read from the interfaces.
 
-Bytes are measured at a fixed rate over links that do not limit it, throughput by a fixed number of tuples over links
-that do. The model is calibrated on one number of hosts (background, overhead and factor of a hop) and checked blind on
-another.
+Bytes are measured at a fixed rate over links that do not limit it, as the slope between a short and a long run (what
+starting a job sends drops out); throughput by a fixed number of tuples over links that do limit. The cost of a hop is
+calibrated on a few hosts and checked blind on more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,8 +18,9 @@ from streamtune.dataflow.operator import Frozen
 from streamtune.experiments.placement.arena import Case, build, place_flows
 from streamtune.experiments.placement.findings import Cell, Table
 from streamtune.experiments.placement.flows import task_flows
+from streamtune.experiments.placement.hop_model import MODELS, HopModel
 from streamtune.labs.hosts.network import HostNetwork
-from streamtune.labs.hosts.timely import HostRun, run_on_hosts
+from streamtune.labs.hosts.run import HostRun
 from streamtune.labs.hosts.work import TaskWork
 from streamtune.placement.fluid import TaskFlows
 from streamtune.placement.graph import Ints
@@ -26,6 +28,9 @@ from streamtune.workloads.placement_topologies import payload
 
 SCHEDULERS = ("even-sorted", "even-random", "greedy", "metis", "ours")
 Tell = Callable[[str], None]
+Run = Callable[[TaskWork], HostRun]
+Engine = Literal["timely", "flink"]
+_SIZES = (16.0, 3072.0)
 
 
 class RealScale(Frozen):
@@ -34,8 +39,11 @@ class RealScale(Frozen):
     calibrate_on: int = Field(default=4, ge=2, description="Hosts on which the cost of a hop is measured.")
     check_on: tuple[int, ...] = Field(default=(4, 10), description="Hosts on which the model is checked.")
     topologies: tuple[str, ...] = Field(default=("payload", "parallel", "opengov", "reference"), description="Which.")
-    rate: float = Field(default=500.0, gt=0, description="Tuples/s of one spout when bytes are measured.")
-    seconds: float = Field(default=5.0, gt=0, description="How long spouts emit.")
+    rate: float = Field(default=1500.0, gt=0, description="Most tuples/s of one spout when bytes are measured.")
+    spout_bytes_per_s: float = Field(default=1.5e6, gt=0, description="Most bytes/s that one spout's tuples become.")
+    seconds: float = Field(
+        default=6.0, gt=0, description="How long spouts emit in the long run; a third in the short one."
+    )
     repetitions: int = Field(default=3, ge=1, description="Runs of each kind.")
     bandwidths: tuple[float, ...] = Field(default=(10.0, 30.0, 100.0, 300.0), description="Mbit/s of the curve.")
     burst: int = Field(default=3000, ge=1, description="Tuples of one spout when throughput is measured.")
@@ -43,127 +51,134 @@ class RealScale(Frozen):
     timeout_s: float = Field(default=300.0, gt=0, description="For one run.")
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """Bytes of a run: background + Σ over remote tuples (overhead + factor · size).
+@contextmanager
+def engine_on(engine: Engine, network: HostNetwork, timeout_s: float) -> Iterator[Run]:
+    """Something that runs work on the hosts of a network."""
+    if engine == "timely":
+        from streamtune.labs.hosts.timely import run_on_hosts
 
-    The background is Timely's progress: every worker tells every other about every step of the dataflow. ``background``
-    is that of one step between one pair of hosts, in one direction.
-    """
+        yield lambda work: run_on_hosts(network, work, timeout_s)
+        return
+    from streamtune.labs.hosts.flink import FlinkOnHosts
 
-    background: float
-    overhead: float
-    factor: float
-
-    def predicted(self, work: TaskWork, hosts: int) -> float:
-        """Bytes that all hosts send in a run of this work."""
-        hops = sum(tuples * (self.overhead + self.factor * size) for tuples, size in work.remote())
-        return self.background * hosts * (hosts - 1) * work.stages + hops
+    with FlinkOnHosts(network) as cluster:
+        yield lambda work: cluster.run(work, timeout_s)
 
 
-def _work(flows: TaskFlows, part: Ints, scale: RealScale) -> TaskWork:
-    return TaskWork.of(flows, part, scale.rate, int(scale.rate * scale.seconds))
+def measured(run: Run, flows: TaskFlows, part: Ints, rate: float, seconds: float) -> tuple[float, TaskWork, TaskWork]:
+    """Bytes per emitted tuple as the slope between two runs, and the two."""
+    short = TaskWork.of(flows, part, rate, max(1, int(rate * seconds / 3)))
+    long = TaskWork.of(flows, part, rate, max(2, int(rate * seconds)))
+    first, second = run(short), run(long)
+    return (second.sent_bytes - first.sent_bytes) / (second.emitted - first.emitted), short, long
 
 
-def calibrate(network: HostNetwork, scale: RealScale) -> Calibration:
-    """Ideal placement for the background; small and large tuples over one hop for overhead and factor."""
-    hosts = network.count
-    sizes = (16, 3072)
-    per_tuple = []
-    ideal = task_flows(payload(hosts, depth=3, tuple_bytes=16))
-    part = place_flows(ideal, hosts, "ours").part
-    quiet = _work(ideal, part, scale)
-    background = float(run_on_hosts(network, quiet, scale.timeout_s).sent_bytes)
-    for size in sizes:
+def rate_for(flows: TaskFlows, scale: RealScale) -> float:
+    """What the machine can take: large tuples come more slowly."""
+    bytes_per_tuple = float((flows.wanted @ flows.per_source @ flows.tuple_bytes) / flows.wanted.sum())
+    return min(scale.rate, scale.spout_bytes_per_s / bytes_per_tuple)
+
+
+def calibrate(engine: Engine, run: Run, hosts: int, scale: RealScale, tell: Tell) -> HopModel:
+    """Ideal placement for what runs in the background; one hop with small and large tuples, and with few of them."""
+    model = MODELS[engine]
+    rows, values = [], []
+    cases = [
+        ("ours", _SIZES[0], 1.0),
+        ("even-sorted", _SIZES[0], 1.0),
+        ("even-sorted", _SIZES[1], 1.0),
+        ("even-sorted", _SIZES[0], 0.1),
+    ]
+    for which, size, slower in cases:
+        tell(f"{engine}: calibrating on {hosts} hosts, {which}, {size:g} bytes")
         flows = task_flows(payload(hosts, depth=3, tuple_bytes=size))
-        work = _work(flows, place_flows(flows, hosts, "even-sorted").part, scale)
-        sent = run_on_hosts(network, work, scale.timeout_s).sent_bytes
-        per_tuple.append((sent - background) / sum(tuples for tuples, _ in work.remote()))
-    factor = (per_tuple[1] - per_tuple[0]) / (sizes[1] - sizes[0])
-    step = background / (hosts * (hosts - 1) * quiet.stages)
-    return Calibration(step, per_tuple[0] - factor * sizes[0], factor)
+        part = place_flows(flows, hosts, which).part
+        value, short, long = measured(run, flows, part, rate_for(flows, scale) * slower, scale.seconds)
+        rows.append(model.features(short, long, hosts))
+        values.append(value)
+    return model.fitted(np.array(rows), np.array(values))
 
 
-def bytes_table(scale: RealScale, tell: Tell = lambda _: None) -> Table:
+def bytes_table(scale: RealScale, engine: Engine = "timely", tell: Tell = lambda _: None) -> Table:
     """Measured bytes per tuple of every scheduler, and what the calibrated model says."""
-    with HostNetwork(scale.calibrate_on, scale.free_mbit_per_s) as network:
-        tell(f"calibrating on {scale.calibrate_on} hosts")
-        model = calibrate(network, scale)
+    model: HopModel | None = None
     rows: list[tuple[Cell, ...]] = []
-    for hosts in scale.check_on:
-        with HostNetwork(hosts, scale.free_mbit_per_s) as network:
-            for name in scale.topologies:
-                rows.extend(_bytes_rows(network, name, scale, model, tell))
-    note = (
-        f"Calibrated on {scale.calibrate_on} hosts: {model.background:.0f} bytes of progress per step and pair, a hop "
-        f"costs {model.overhead:.0f} + {model.factor:.3f} · size bytes. Other numbers of hosts are predicted blind."
-    )
+    for hosts in dict.fromkeys((scale.calibrate_on, *scale.check_on)):
+        with HostNetwork(hosts, scale.free_mbit_per_s) as network, engine_on(engine, network, scale.timeout_s) as run:
+            if model is None:
+                model = calibrate(engine, run, hosts, scale, tell)
+            for name in scale.topologies if hosts in scale.check_on else ():
+                rows.extend(_bytes_rows(run, hosts, name, scale, model, tell))
+    note = f"Calibrated on {scale.calibrate_on} hosts: {model}. Other numbers of hosts are predicted blind."
     columns = (
         "hosts", "topology", "scheduler", "bytes/tuple", "spread, %", "vs sorted, %", "vs random, %", "predicted",
         "error, %",
     )  # fmt: skip
     thesis = "Metis against Default on Payload with 10 hosts: −88 %."
-    return Table("real-bytes", "Real hosts: bytes between hosts per tuple (Timely)", columns, tuple(rows), thesis, note)
+    title = f"Real hosts: bytes between hosts per tuple ({engine})"
+    return Table(f"real-bytes-{engine}", title, columns, tuple(rows), thesis, note)
 
 
 def _bytes_rows(
-    network: HostNetwork, name: str, scale: RealScale, model: Calibration, tell: Tell
+    run: Run, hosts: int, name: str, scale: RealScale, model: HopModel, tell: Tell
 ) -> list[tuple[Cell, ...]]:
-    hosts = network.count
-    measured: dict[str, list[float]] = {}
-    predicted: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {which: [] for which in SCHEDULERS}
+    guesses: dict[str, list[float]] = {which: [] for which in SCHEDULERS}
     for repetition in range(scale.repetitions):
         flows = task_flows(build(Case(name, hosts, repetition)))
         for which in SCHEDULERS:
             tell(f"{hosts} hosts, {name}, {which}, run {repetition + 1}")
-            work = _work(flows, place_flows(flows, hosts, which, repetition).part, scale)
-            ran = run_on_hosts(network, work, scale.timeout_s)
-            measured.setdefault(which, []).append(ran.sent_bytes / ran.emitted)
-            expected = model.predicted(work, hosts)
-            predicted.setdefault(which, []).append(expected / ran.emitted)
-    means = {which: float(np.mean(values)) for which, values in measured.items()}
+            part = place_flows(flows, hosts, which, repetition).part
+            value, short, long = measured(run, flows, part, rate_for(flows, scale), scale.seconds)
+            found[which].append(value)
+            guesses[which].append(model.predicted(short, long, hosts))
+    means = {which: float(np.mean(values)) for which, values in found.items()}
     rows: list[tuple[Cell, ...]] = []
     for which in SCHEDULERS:
-        guess = float(np.mean(predicted[which]))
-        values = measured[which]
+        guess, values = float(np.mean(guesses[which])), found[which]
         rows.append(
             (
-                hosts, name, which, means[which], 100 * (max(values) - min(values)) / means[which],
-                100 * (means[which] / means["even-sorted"] - 1), 100 * (means[which] / means["even-random"] - 1),
-                guess, 100 * (guess / means[which] - 1),
+                hosts, name, which, means[which], _percent(max(values) - min(values) + means[which], means[which]),
+                _percent(means[which], means["even-sorted"]), _percent(means[which], means["even-random"]),
+                guess, _percent(guess, means[which]),
             )
         )  # fmt: skip
     return rows
 
 
-def throughput_table(scale: RealScale, tell: Tell = lambda _: None) -> Table:
+def _percent(value: float, base: float) -> float | None:
+    return 100 * (value / base - 1) if base > 0 else None
+
+
+def throughput_table(scale: RealScale, engine: Engine = "timely", tell: Tell = lambda _: None) -> Table:
     """A fixed number of tuples as fast as they go, over links from slow to fast."""
     hosts = scale.calibrate_on
     rows: list[tuple[Cell, ...]] = []
-    for name in scale.topologies:
-        for bandwidth in scale.bandwidths:
-            with HostNetwork(hosts, bandwidth) as network:
-                speed = {which: _speed(network, name, which, scale, tell) for which in SCHEDULERS}
-            for which, value in speed.items():
-                rows.append((name, bandwidth, which, value, value / speed["even-sorted"], value / speed["even-random"]))
+    for bandwidth in scale.bandwidths:
+        with HostNetwork(hosts, bandwidth) as network, engine_on(engine, network, scale.timeout_s) as run:
+            for name in scale.topologies:
+                tell(f"{engine}: {bandwidth:g} Mbit/s, {name}")
+                speed = {which: _speed(run, hosts, name, which, scale) for which in SCHEDULERS}
+                for which, value in speed.items():
+                    base = (speed["even-sorted"], speed["even-random"])
+                    rows.append((name, bandwidth, which, value, value / base[0], value / base[1]))
     columns = ("topology", "Mbit/s", "scheduler", "tuples/s", "× sorted", "× random")
-    title = f"Real hosts: throughput over bandwidth, {hosts} hosts (Timely)"
-    note = "Two shared cores: ratios in one run count, not the figures. Timely has no flow control within an epoch."
-    return Table("real-throughput", title, columns, tuple(rows), "one link only (1 Gbit/s).", note)
+    title = f"Real hosts: throughput over bandwidth, {hosts} hosts ({engine})"
+    note = "Shared cores: ratios in one run count, not the figures. Timely has no flow control within an epoch."
+    return Table(f"real-throughput-{engine}", title, columns, tuple(rows), "one link only (1 Gbit/s).", note)
 
 
-def _speed(network: HostNetwork, name: str, which: str, scale: RealScale, tell: Tell) -> float:
-    hosts = network.count
+def _speed(run: Run, hosts: int, name: str, which: str, scale: RealScale) -> float:
     speeds: list[float] = []
     for repetition in range(scale.repetitions):
-        tell(f"{network.mbit_per_s:g} Mbit/s, {name}, {which}, run {repetition + 1}")
         flows = task_flows(build(Case(name, hosts, repetition)))
         work = TaskWork.of(flows, place_flows(flows, hosts, which, repetition).part, 1e9, scale.burst)
-        ran: HostRun = run_on_hosts(network, work, scale.timeout_s)
-        speeds.append(ran.throughput)
+        speeds.append(run(work).throughput)
     return float(np.median(speeds))
 
 
-def real_tables(scale: RealScale, tell: Tell = lambda _: None) -> Sequence[Table]:
-    """Both tables."""
-    return bytes_table(scale, tell), throughput_table(scale, tell)
+def real_tables(
+    scale: RealScale, engines: Sequence[Engine] = ("timely", "flink"), tell: Tell = lambda _: None
+) -> list[Table]:
+    """Bytes and throughput on every engine."""
+    return [make(scale, engine, tell) for engine in engines for make in (bytes_table, throughput_table)]

@@ -9,36 +9,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from streamtune.errors import EngineError
-from streamtune.labs.hosts.network import HostNetwork, Traffic
+from streamtune.labs.hosts.network import HostNetwork
+from streamtune.labs.hosts.run import HostRun
 from streamtune.labs.hosts.work import TaskWork
 
 _PORT = 2101
 _TAIL_CHARACTERS = 400
 MOST_HOSTS = 20
-
-
-@dataclass(frozen=True)
-class HostRun:
-    """What a run did: bytes at every host's interface, tuples every task handled, from the first tuple to the last."""
-
-    traffic: tuple[Traffic, ...]
-    handled: dict[int, int]
-    emitted: int
-    seconds: float
-
-    @property
-    def throughput(self) -> float:
-        """Tuples/s that the sources emitted."""
-        return self.emitted / self.seconds if self.seconds else 0.0
-
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes all hosts sent: the thesis' bandwidth counts each of them twice, at the sender and the receiver."""
-        return sum(host.sent for host in self.traffic)
 
 
 def run_on_hosts(

@@ -26,7 +26,7 @@ class TaskWork:
 
     @classmethod
     def of(cls, flows: TaskFlows, part: Ints, rate: float, count: int) -> TaskWork:
-        """The work of flows under an assignment, every source task with the same rate and count."""
+        """The work of flows under an assignment; ``rate`` and ``count`` are those of the fastest source task."""
         tasks = len(flows.tasks)
         handled = flows.handled.sum(axis=0)
         sent = flows.per_source.sum(axis=0)
@@ -35,7 +35,12 @@ class TaskWork:
         for a, b, tuples, size in ends:
             if tuples > 0:
                 routes[a].append((b, float(tuples / handled[a]), round(float(size))))
-        sources = {int(task): (rate, count) for task in flows.source_tasks}
+        # Sources keep their proportions: the fastest gets the rate and the count.
+        shares = flows.wanted / flows.wanted.max()
+        sources = {
+            int(task): (rate * float(share), round(count * float(share)))
+            for task, share in zip(flows.source_tasks, shares, strict=True)
+        }
         return cls(tuple(int(host) for host in part), _depths(routes), sources, tuple(tuple(route) for route in routes))
 
     @property
