@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
+from streamtune.placement.interface import findings, with_pins
 from streamtune.placement.problem import Placement, Problem
-from streamtune.placement.scheduler import findings, with_pins
 
 
 class Even:

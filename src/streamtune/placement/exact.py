@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from streamtune.placement.graph import Floats, Ints, PlacementError
+from streamtune.placement.interface import surroundings
 from streamtune.placement.problem import Placement, Problem
 from streamtune.placement.quiet import quiet_stdout
-from streamtune.placement.scheduler import surroundings
 
 _MOST_CELLS = 4_000
 

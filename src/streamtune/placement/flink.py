@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from streamtune.placement.graph import CommunicationGraph, Ints, PlacementError
+from streamtune.placement.interface import findings, with_pins
 from streamtune.placement.problem import Placement, Problem
-from streamtune.placement.scheduler import findings, with_pins
 
 SECONDS_PER_MONTH = 30 * 86_400
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
+from streamtune.placement.base import Frozen
 from streamtune.placement.graph import CommunicationGraph, Floats, Ints, PlacementError
 
 _FULL = 1e-9

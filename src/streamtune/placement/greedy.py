@@ -15,11 +15,11 @@ import time
 import numpy as np
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
+from streamtune.placement.base import Frozen
 from streamtune.placement.compilation import kernel
 from streamtune.placement.graph import Floats, Ints
+from streamtune.placement.interface import findings, with_pins
 from streamtune.placement.problem import Placement, Problem
-from streamtune.placement.scheduler import findings, with_pins
 
 
 class GreedySettings(Frozen):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError
 
-from streamtune.dataflow.operator import Frozen
+from streamtune.placement.base import Frozen
 from streamtune.placement.graph import Floats, Ints, PlacementError
 
 # How much heavier than a byte between two hosts of one zone a byte between zones counts, at the mean price.

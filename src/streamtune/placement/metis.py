@@ -7,9 +7,9 @@ import time
 import numpy as np
 
 from streamtune.placement.graph import Ints, PlacementError
+from streamtune.placement.interface import findings, with_pins
 from streamtune.placement.metis_library import partition
 from streamtune.placement.problem import Placement, Problem
-from streamtune.placement.scheduler import findings, with_pins
 
 _MOST_VOLUME_TASKS = 20_000
 

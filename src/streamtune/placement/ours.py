@@ -13,13 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
 from streamtune.placement.balance import Balance, reachable_balance
+from streamtune.placement.base import Frozen
 from streamtune.placement.graph import Ints
 from streamtune.placement.greedy import Greedy
+from streamtune.placement.interface import surroundings, with_pins
 from streamtune.placement.kernels import move_passes, relieve
 from streamtune.placement.problem import Placement, Problem
-from streamtune.placement.scheduler import surroundings, with_pins
 from streamtune.placement.search_kernel import tabu_search
 from streamtune.placement.starts import even_start, home_start, metis_start, pieces_start
 

@@ -12,10 +12,10 @@ from streamtune.placement.flink import FlinkDefault
 from streamtune.placement.graph import CommunicationGraph, PlacementError
 from streamtune.placement.greedy import Greedy
 from streamtune.placement.hosts import Hosts
+from streamtune.placement.interface import Scheduler
 from streamtune.placement.metis import Metis
 from streamtune.placement.ours import Ours, OursSettings
 from streamtune.placement.problem import Problem
-from streamtune.placement.scheduler import Scheduler
 
 SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
     "ours": Ours,

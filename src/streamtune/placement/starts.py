@@ -10,11 +10,11 @@ import numpy as np
 
 from streamtune.placement.even import Even
 from streamtune.placement.graph import Adjacency, Floats, Ints, compressed
+from streamtune.placement.interface import with_pins
 from streamtune.placement.kernels import place_missing
 from streamtune.placement.metis_library import partition
 from streamtune.placement.packing import even_out, pack
 from streamtune.placement.problem import ROUNDING, Problem
-from streamtune.placement.scheduler import with_pins
 
 _MOST_PIECES_TO_EVEN_OUT = 5_000
 _MOST_HOSTS_TO_MATCH = 2_000

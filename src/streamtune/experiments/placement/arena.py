@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
 from streamtune.experiments.placement.flows import task_flows
 from streamtune.placement import Even, Greedy, Hosts, Metis, Placement, Problem, Scheduler, scheduler
+from streamtune.placement.base import Frozen
 from streamtune.placement.fluid import FluidHosts, FluidRun, HopCost, HostLimits, TaskFlows
 from streamtune.placement.problem import DEFAULT_IMBALANCE
 from streamtune.workloads.placement_topologies import OpenGovData, Topology, opengov, topology

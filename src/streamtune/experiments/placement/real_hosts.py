@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
 from streamtune.experiments.placement.arena import Case, build, place_flows
 from streamtune.experiments.placement.findings import Cell, Table
 from streamtune.experiments.placement.flows import task_flows
@@ -22,6 +21,7 @@ from streamtune.experiments.placement.hop_model import MODELS, HopModel
 from streamtune.labs.hosts.network import HostNetwork
 from streamtune.labs.hosts.run import HostRun
 from streamtune.labs.hosts.work import TaskWork
+from streamtune.placement.base import Frozen
 from streamtune.placement.fluid import TaskFlows
 from streamtune.placement.graph import Ints
 from streamtune.workloads.placement_topologies import payload

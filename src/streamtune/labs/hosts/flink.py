@@ -19,12 +19,12 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from streamtune.dataflow.operator import Frozen
 from streamtune.errors import EngineError
 from streamtune.labs.hosts.flink_parts import JAVA_FLAGS, class_path, java_tool
 from streamtune.labs.hosts.network import HostNetwork
 from streamtune.labs.hosts.run import HostRun
 from streamtune.labs.hosts.work import TaskWork
+from streamtune.placement.base import Frozen
 
 _SOURCE = Path(__file__).parent / "java" / "UnrolledJob.java"
 _REST_PORT, _RPC_PORT, _DATA_PORT = 8081, 6123, 6200
