@@ -30,7 +30,8 @@ from streamtune.labs.hosts.work import TaskWork
 Addressed = tuple[str, tuple[int, bytes]]
 
 WORK_VARIABLE, OUT_VARIABLE, HOSTS_VARIABLE = "STREAMTUNE_WORK", "STREAMTUNE_OUT", "STREAMTUNE_HOSTS"
-_EVERY, _WAIT = timedelta(milliseconds=200), timedelta(milliseconds=10)
+# Rare, large batches: every message makes its sender and its receiver tell all other workers of their progress.
+_EVERY, _WAIT = timedelta(seconds=1), timedelta(milliseconds=10)
 
 
 class Router:
