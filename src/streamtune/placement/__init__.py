@@ -45,6 +45,7 @@ _HOMES = {
     "registry": ("SCHEDULERS", "prepare", "scheduler"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -101,6 +101,8 @@ def _packed(problem: Problem, asked: float) -> tuple[Ints, float]:
             continue
         if len(problem.graph) <= _SWAP_TASKS:
             even_out(demand, cpu, memory, problem.pinned, part, asked, 4 * len(problem.graph))
+        elif problem.imbalance_of(part) > asked:
+            problem.settled(part, asked, attempt)
         reached = problem.imbalance_of(part)
         if reached < best_imbalance:
             best, best_imbalance = part, reached

@@ -25,6 +25,8 @@ from streamtune.placement.starts import even_start, home_start, metis_start, pie
 
 # A start that costs this many times the best placement so far is not worth improving: moves do not make up for it.
 _HOPELESS = 1.5
+# With up to this many tasks a host, looking for partners to swap with is cheap however large the graph.
+_FEW_TASKS = 32
 _GREEDY_CELLS = 1_000_000
 # Above this many tasks the effort is better spent on two long searches than on several short ones.
 _MANY_SEARCHES = 150
@@ -95,9 +97,11 @@ class Ours:
         limits, fixed = problem.limits(balance.target), problem.pinned >= 0
         part = np.ascontiguousarray(part, dtype=np.int64).copy()
         fits = bool(relieve(*problem.graph.adjacency, problem.demand, limits, *problem.prices, fixed, part, 20))
+        if not fits:
+            fits = problem.settled(part, balance.target, self.settings.seed)
         n = part.size
         order = np.random.default_rng(self.settings.seed).permutation(n)
-        swaps = n <= self.settings.swaps_up_to
+        swaps = n <= self.settings.swaps_up_to or n <= _FEW_TASKS * len(problem.hosts)
         move_passes(
             *problem.graph.adjacency, problem.demand, limits, *problem.prices, fixed, part, order, passes, swaps
         )
@@ -167,7 +171,7 @@ class Ours:
         resources = 2 if np.isfinite(problem.hosts.memory_mb).any() and problem.graph.memory_mb.any() else 1
         demand = np.ascontiguousarray(problem.demand[:, :resources])
         limits = np.ascontiguousarray(problem.limits(balance.target)[:, :resources])
-        unit = np.maximum(demand.sum(axis=0) / len(problem.hosts), 1e-300)
+        unit = np.ascontiguousarray(problem.unit[:resources])
         result, _, inside = tabu_search(
             *adjacency,
             between,

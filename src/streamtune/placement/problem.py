@@ -17,6 +17,7 @@ DEFAULT_IMBALANCE = 1.03
 ROUNDING = 1e-9
 BYTES_PER_MB = 1e6
 _LEAST_MOVE = 1e-6
+_SETTLE_ROUNDS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,23 @@ class Problem:
             load = np.where(self.usable, 1.0, 0.0)
         # A host nobody may use is closed by its memory; without any memory in the graph it is not closed at all.
         return np.ascontiguousarray(np.column_stack([load, memory]))
+
+    @cached_property
+    def unit(self) -> Floats:
+        """A fair share of load and of memory: what overload is counted in."""
+        shares: Floats = np.maximum(self.demand.sum(axis=0) / len(self.hosts), 1e-300)
+        return shares
+
+    def settled(self, part: Ints, imbalance: float, seed: int = 0) -> bool:
+        """Bring a placement within the limits by swaps, in place; whether that worked."""
+        from streamtune.placement.settling import settle
+
+        limits, fixed = self.limits(imbalance), self.pinned >= 0
+        return bool(
+            settle(
+                *self.graph.adjacency, self.demand, limits, self.unit, *self.prices, fixed, part, _SETTLE_ROUNDS, seed
+            )
+        )
 
     def host_loads(self, part: Ints) -> Floats:
         return np.bincount(part, weights=self.graph.loads, minlength=len(self.hosts)).astype(np.float64)

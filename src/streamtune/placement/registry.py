@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 
+import numpy as np
+
 from streamtune.placement.compilation import announced
 from streamtune.placement.even import Even
 from streamtune.placement.exact import Exact
@@ -68,3 +70,5 @@ def _warm_up() -> None:
     pair = CommunicationGraph.of(["a", "b", "c", "d"], [1.0] * 4, [(0, 1, 1.0), (2, 3, 1.0)])
     Ours().place(Problem(pair, Hosts.equal(2)))
     Greedy().place(Problem(graph, Hosts.equal(3)))
+    tight = Problem(graph, Hosts.equal(3))
+    tight.settled(np.array([0, 0, 0, 0, 1, 2]), 1.0)
