@@ -47,6 +47,8 @@ _SECTIONS = {
     "tuners.dhalion": "streamtune.tuners.settings:DhalionSettings",
     "tuners.greedy": "streamtune.tuners.settings:GreedySettings",
     "tuners.zerotune": "streamtune.tuners.settings:ZeroTuneSettings",
+    "placement.ours": "streamtune.placement.settings:OursSettings",
+    "placement.greedy": "streamtune.placement.settings:GreedyPlacementSettings",
     "advice": "streamtune.models.costmodel.settings:AdviceSettings",
     "collect": "streamtune.engines.flink.settings:CollectSettings",
     "distance": "streamtune.similarity.settings:DistanceSettings",

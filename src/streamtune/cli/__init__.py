@@ -22,6 +22,7 @@ from streamtune.cli.model import pretrain
 from streamtune.cli.options import use_config
 from streamtune.cli.output import err
 from streamtune.cli.panels import GroupedByQuestion
+from streamtune.cli.place import place
 from streamtune.cli.predict import predict
 from streamtune.cli.recommend import recommend
 from streamtune.cli.simulate import oracle, simulate
@@ -42,6 +43,7 @@ app = typer.Typer(
 QUESTIONS = {
     "How many instances": (tune, recommend, compare),
     "Before it runs": (predict, advise),
+    "Where instances run": (place,),
     "What it learns from": (history.app, cluster, pretrain, model.app, costmodel.app, collect, distance),
     "Try it": (demo, simulate, oracle, workloads.app, validate, flink.app),
     "Reproduce the papers": (bench,),

@@ -1,0 +1,1 @@
+"""Fischer's first study again: placement by graph partitioning (``streamtune bench placement``)."""

@@ -1,0 +1,5 @@
+"""The one place where this lab leans on an engine of ours: keys that bytewax routes to a wanted worker."""
+
+from streamtune.engines.timely.placement import worker_keys
+
+__all__ = ["worker_keys"]
