@@ -66,8 +66,8 @@ test-flink-versions: $(STAMP) java $(FLINK_120)/.installed  ## the tests on a re
 
 lint: $(STAMP)  ## ruff, mypy and the import rules
 	@echo "==> ruff, mypy, import-linter"
-	@$(BIN)/ruff check src tests benchmarks docs examples
-	@$(BIN)/ruff format --check src tests benchmarks docs examples
+	@$(BIN)/ruff check src tests benchmarks docs examples conftest.py
+	@$(BIN)/ruff format --check src tests benchmarks docs examples conftest.py
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

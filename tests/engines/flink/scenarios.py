@@ -14,12 +14,18 @@ import pytest
 from engines.flink.real_cluster import PATIENCE_S, WINDOW, Scenario, Site, chain, observe, plan_of, sink_sums, wait_for
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.control.audit import AuditTrail, read_audit
+<<<<<<< HEAD
 from streamtune.control.guards import Guards
+=======
+from streamtune.control.controller import Guards
+from streamtune.control.supervisor import SupervisorSettings
+>>>>>>> testing
 from streamtune.dataflow import Plan, Run
+from streamtune.dataflow.run_files import RunFiles
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings
-from streamtune.engines.flink.collecting import Collector, CollectSettings, RunFiles, collect
+from streamtune.engines.flink.collecting import Collector, CollectSettings, collect
 from streamtune.engines.flink.plan import import_job
 from streamtune.errors import EngineError, StreamTuneError
 from streamtune.labs.flink import Submitter
@@ -223,7 +229,12 @@ def a_job_that_fails_by_itself(site: Site) -> None:
     wait_for(lambda: client.job(job_id).is_running, "the job's start")
     with AuditTrail(audit) as trail, pytest.raises(StreamTuneError, match=rf"job {job_id} is FAILED: .*by zero"):
         tune_flink(
-            FlinkTuning(site.cluster.url, job=job_id, watch_s=PATIENCE_S, settings=FlinkSettings(fetch_patience_s=10)),
+            FlinkTuning(
+                site.cluster.url,
+                job=job_id,
+                supervision=SupervisorSettings(watch_s=PATIENCE_S),
+                settings=FlinkSettings(fetch_patience_s=10),
+            ),
             lambda job: make_tuner("ds2", job),
             Guards(dry_run=True),
             MeasurementWindow(settle_s=0.0, length_s=2.0),

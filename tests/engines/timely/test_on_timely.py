@@ -161,7 +161,7 @@ def test_tuners_go_by_the_time_spent_in_service(method: str) -> None:
     # 1,400 records/s at 500 per instance is 2.8: three instances.
     spec = chain(service_us=2000, rate=1400)
     with TimelyEngine.of(spec) as engine:
-        controller = Controller(engine, make_tuner(method, spec.job, engine="timely"), window=SHORT)
+        controller = Controller(engine, make_tuner(method, spec.job), window=SHORT)
         outcome = controller.tune(engine.deploy(spec.job, plan_of(1)))
     assert outcome.deployment.plan["work"] in (3, 4)
     assert not outcome.backpressure
