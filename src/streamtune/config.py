@@ -65,6 +65,7 @@ _SECTIONS = {
     "spark": "streamtune.spark.settings:SparkSettings",
     "table": "streamtune.spark.settings:TableSettings",
     "labs.flink-cluster": "streamtune.labs.flink.settings:ClusterSettings",
+    "labs.flink-hosts": "streamtune.labs.hosts.settings:FlinkHostSettings",
     "labs.flink-job": "streamtune.labs.flink.settings:WorkloadSettings",
     "labs.timely": "streamtune.workloads.settings:TimelyScale",
 }

@@ -10,36 +10,34 @@ from streamtune.settings import Settings
 class GreedyPlacementSettings(Settings):
     """As in the thesis, Section 4.2 and footnote 11."""
 
-    alpha: float = Field(default=0.0, ge=0, le=1, description="0: equally many instances everywhere; 1: any number.")
-    beta: float = Field(
-        default=0.5, ge=0, le=1, description="Share of machines to use; no effect with one worker each."
-    )
-    gamma: float = Field(default=1.1, ge=1, allow_inf_nan=False, description="Most load of a host over the mean.")
+    alpha: float = Field(default=0.0, ge=0, le=1, description="0: equally many instances everywhere; 1: any number")
+    beta: float = Field(default=0.5, ge=0, le=1, description="share of machines to use; no effect with one worker each")
+    gamma: float = Field(default=1.1, ge=1, allow_inf_nan=False, description="most load of a host over the mean")
     threshold: float = Field(
-        default=0.01, ge=0, lt=1, description="Least saving of traffic that is worth a new schedule."
+        default=0.01, ge=0, lt=1, description="least saving of traffic that is worth a new schedule"
     )
     relax: bool = Field(
         default=True,
-        description="When no allowed way is left, place the pair by count alone; the original keeps the old schedule.",
+        description="when no allowed way is left, place the pair by count alone; the original keeps the old schedule",
     )
 
 
 class OursSettings(Settings):
     """How hard to look, and when a gain is worth moving for."""
 
-    seed: int = Field(default=0, ge=0, description="Of METIS and of the search.")
-    min_gain: float = Field(default=0.01, ge=0, lt=1, description="Least saving of the objective for which tasks move.")
+    seed: int = Field(default=0, ge=0, description="of METIS and of the search")
+    min_gain: float = Field(default=0.01, ge=0, lt=1, description="least saving of the objective for which tasks move")
     small: int = Field(
         default=1_000_000,
         ge=0,
-        description="Graphs of up to this many tasks × (tasks + hosts) are searched thoroughly.",
+        description="graphs of up to this many tasks × (tasks + hosts) are searched thoroughly",
     )
-    effort: int = Field(default=600_000, ge=0, description="Changes looked at in the thorough search, in all.")
+    effort: int = Field(default=600_000, ge=0, description="changes looked at in the thorough search, in all")
     patience: int = Field(
-        default=2_000, ge=1, description="Steps without a better placement after which a search gives up."
+        default=2_000, ge=1, description="steps without a better placement after which a search gives up"
     )
-    searches: int = Field(default=3, ge=1, description="How many of the best starts are searched from.")
-    passes: int = Field(default=12, ge=0, description="Passes of improving moves over a large graph.")
+    searches: int = Field(default=3, ge=1, description="how many of the best starts are searched from")
+    passes: int = Field(default=12, ge=0, description="passes of improving moves over a large graph")
     swaps_up_to: int = Field(
-        default=50_000, ge=0, description="Graphs of up to this many tasks are improved by swaps too."
+        default=50_000, ge=0, description="graphs of up to this many tasks are improved by swaps too"
     )

@@ -14,12 +14,8 @@ import pytest
 from engines.flink.real_cluster import PATIENCE_S, WINDOW, Scenario, Site, chain, observe, plan_of, sink_sums, wait_for
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.control.audit import AuditTrail, read_audit
-<<<<<<< HEAD
 from streamtune.control.guards import Guards
-=======
-from streamtune.control.controller import Guards
 from streamtune.control.supervisor import SupervisorSettings
->>>>>>> testing
 from streamtune.dataflow import Plan, Run
 from streamtune.dataflow.run_files import RunFiles
 from streamtune.dataflow.spec import parse_spec

@@ -23,6 +23,7 @@ from streamtune.engines.timely.placement import fair_shares, siphash13, worker_k
 from streamtune.engines.timely.records import Copies, source_record
 from streamtune.engines.timely.runtime import Runtime
 from streamtune.errors import EngineError
+from streamtune.extras import MissingExtraError
 
 
 def test_every_worker_has_a_key_that_leads_to_it() -> None:
@@ -110,7 +111,7 @@ def test_latency_of_epochs_worked_out_by_hand() -> None:
 def test_without_bytewax_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     spec = chain()
-    with pytest.raises(EngineError, match=r"pip install 'streamtune\[timely\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'streamtune\[timely\]'"):
         TimelyEngine.of(spec).deploy(spec.job, spec.job.initial_plan)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from streamtune.experiments.placement.flows import task_flows
+from streamtune.frozen import Frozen
 from streamtune.placement import Even, Greedy, Hosts, Metis, Placement, Problem, Scheduler, scheduler
 from streamtune.placement.fluid import FluidHosts, FluidRun, HopCost, HostLimits, TaskFlows
 from streamtune.placement.problem import DEFAULT_IMBALANCE
-from streamtune.settings import Settings
 from streamtune.workloads.placement_topologies import OpenGovData, Topology, opengov, topology
 
 # ours-equal is ours allowed the imbalance that METIS reached: cuts can only be compared at equal balance.
@@ -20,7 +20,7 @@ SCHEDULERS = ("even-sorted", "even-random", "greedy", "metis", "ours", "ours-equ
 THROTTLED = "reference"
 
 
-class Scale(Settings):
+class Scale(Frozen):
     """How large the study is. Chosen before it runs."""
 
     hosts: tuple[int, ...] = Field(default=(10, 20, 30, 40, 50, 60, 70, 80), description="Cluster sizes (Fig. 7).")
@@ -31,7 +31,7 @@ class Scale(Settings):
     tuple_sizes: tuple[float, ...] = Field(default=(16, 112, 1024, 3072, 10240, 30720), description="Bytes (Fig. 10).")
     tuple_size_hosts: int = Field(default=40, ge=2, description="Cluster size of Fig. 10.")
     effort: float = Field(default=10.0, gt=0, description="How much harder than usual ours looks.")
-    cost: HopCost = HopCost()
+    cost: HopCost = Field(default_factory=HopCost, description="What a hop costs, as calibrated.")
 
 
 QUICK = Scale(

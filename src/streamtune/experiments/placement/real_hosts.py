@@ -18,12 +18,12 @@ from streamtune.experiments.placement.arena import Case, build, place_flows
 from streamtune.experiments.placement.findings import Cell, Table
 from streamtune.experiments.placement.flows import task_flows
 from streamtune.experiments.placement.hop_model import MODELS, HopModel
+from streamtune.frozen import Frozen
 from streamtune.labs.hosts.network import HostNetwork
 from streamtune.labs.hosts.run import HostRun
 from streamtune.labs.hosts.work import TaskWork
 from streamtune.placement.fluid import TaskFlows
 from streamtune.placement.graph import Ints
-from streamtune.settings import Settings
 from streamtune.workloads.placement_topologies import payload
 
 SCHEDULERS = ("even-sorted", "even-random", "greedy", "metis", "ours")
@@ -33,7 +33,7 @@ Engine = Literal["timely", "flink"]
 _SIZES = (16.0, 3072.0)
 
 
-class RealScale(Settings):
+class RealScale(Frozen):
     """How long and how large; small enough for two cores."""
 
     calibrate_on: int = Field(default=4, ge=2, description="Hosts on which the cost of a hop is measured.")

@@ -17,28 +17,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pydantic import Field
-
 from streamtune.errors import EngineError
 from streamtune.labs.hosts.flink_parts import JAVA_FLAGS, class_path, java_tool
 from streamtune.labs.hosts.network import HostNetwork
 from streamtune.labs.hosts.run import HostRun
+from streamtune.labs.hosts.settings import FlinkHostSettings
 from streamtune.labs.hosts.work import TaskWork
-from streamtune.settings import Settings
 
 _SOURCE = Path(__file__).parent / "java" / "UnrolledJob.java"
 _REST_PORT, _RPC_PORT, _DATA_PORT = 8081, 6123, 6200
 _TAIL_CHARACTERS = 600
 _ASK = "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1], timeout=5).read().decode())"
-
-
-class FlinkHostSettings(Settings):
-    """Small enough for ten TaskManagers on one machine."""
-
-    task_heap_mb: int = Field(default=96, ge=64, description="Heap of each TaskManager for the job.")
-    network_mb: int = Field(default=32, ge=16, description="Network buffers of each TaskManager.")
-    start_timeout_s: float = Field(default=180.0, gt=0, description="How long the start may take.")
-    pinned: bool = Field(default=True, description="Pin groups to particular hosts; otherwise groups stay together.")
 
 
 class FlinkOnHosts:
