@@ -157,7 +157,7 @@ def test_work_adds_up_and_reads_back(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_real_timely_sends_the_bytes_the_graph_predicts() -> None:
     hosts = 3
-    # Calibrated once, on 4 hosts (docs/results/placement.md): a hop costs 48 + 1.03 · size bytes.
+    # Round numbers: calibrations on 4 hosts gave 44 to 47 bytes + 1.04 to 1.06 · size a hop.
     with HostNetwork(hosts, mbit_per_s=1000) as network:
         sent = {}
         for which in ("even-random", "ours"):

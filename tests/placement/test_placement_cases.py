@@ -292,3 +292,17 @@ def test_a_planted_perfect_balance_is_found(seed: int) -> None:
     graph = CommunicationGraph.of([str(n) for n in range(20)], loads)
     placed = Ours().place(Problem(graph, Hosts.equal(5), imbalance=1.0))
     assert placed.imbalance_kept
+
+
+def test_many_hosts_with_few_tasks_each_keep_the_balance() -> None:
+    # Three tasks a host on 2,000 hosts: largest-first ends at 1.065, no single move helps, swaps do.
+    rng = np.random.default_rng(0)
+    count = 6000
+    a = rng.integers(0, count, 2 * count)
+    b = (a + rng.geometric(0.05, 2 * count)) % count
+    graph = CommunicationGraph.from_arrays(
+        [str(n) for n in range(count)], rng.uniform(0.5, 2, count), a, b, np.ones(2 * count)
+    )
+    placed = Ours().place(Problem(graph, Hosts.equal(2000)))
+    assert placed.imbalance_kept
+    assert placed.remote_share < 0.9

@@ -70,12 +70,14 @@ class Ours:
         if problem.graph.adjacency.indices.size * len(problem.hosts) <= _GREEDY_CELLS:
             yield with_pins(problem, Greedy().place(problem).part)
 
-    def _improved(self, problem: Problem, balance: Balance, part: Ints, *, passes: int) -> tuple[Ints, bool]:
-        """A start brought within the limits where moves can do that, then improved within them."""
+    def _improved(
+        self, problem: Problem, balance: Balance, part: Ints, *, passes: int, settle: bool
+    ) -> tuple[Ints, bool]:
+        """A start brought within the limits where moves (and swaps) can do that, then improved within them."""
         limits, fixed = problem.limits(balance.target), problem.pinned >= 0
         part = np.ascontiguousarray(part, dtype=np.int64).copy()
         fits = bool(relieve(*problem.graph.adjacency, problem.demand, limits, *problem.prices, fixed, part, 20))
-        if not fits:
+        if not fits and settle:
             fits = problem.settled(part, balance.target, self.settings.seed)
         n = part.size
         order = np.random.default_rng(self.settings.seed).permutation(n)
@@ -101,7 +103,7 @@ class Ours:
         for start in starts:
             if start is None or problem.cost(start) >= _HOPELESS * best_cost:
                 continue
-            part, fits = self._improved(problem, balance, start, passes=self.settings.passes)
+            part, fits = self._improved(problem, balance, start, passes=self.settings.passes, settle=True)
             cost = problem.cost(part)
             if fits and cost < best_cost and problem.fits(part, target):
                 best, best_cost = part, cost
@@ -113,7 +115,7 @@ class Ours:
         for start in self._starts(problem, balance):
             if start is None:
                 continue
-            part, _ = self._improved(problem, balance, start, passes=50)
+            part, _ = self._improved(problem, balance, start, passes=50, settle=False)
             fits = problem.fits(part, balance.target)
             if fits and problem.cost(part) == 0:
                 return part

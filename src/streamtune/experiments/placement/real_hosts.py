@@ -42,7 +42,7 @@ class RealScale(Frozen):
     rate: float = Field(default=1500.0, gt=0, description="Most tuples/s of one spout when bytes are measured.")
     spout_bytes_per_s: float = Field(default=1.5e6, gt=0, description="Most bytes/s that one spout's tuples become.")
     seconds: float = Field(
-        default=6.0, gt=0, description="How long spouts emit in the long run; a third in the short one."
+        default=9.0, gt=0, description="How long spouts emit in the long run; a third in the short one."
     )
     repetitions: int = Field(default=3, ge=1, description="Runs of each kind.")
     bandwidths: tuple[float, ...] = Field(default=(10.0, 30.0, 100.0, 300.0), description="Mbit/s of the curve.")
@@ -109,7 +109,7 @@ def bytes_table(scale: RealScale, engine: Engine = "timely", tell: Tell = lambda
                 model = calibrate(engine, run, hosts, scale, tell)
             for name in scale.topologies if hosts in scale.check_on else ():
                 rows.extend(_bytes_rows(run, hosts, name, scale, model, tell))
-    note = f"Calibrated on {scale.calibrate_on} hosts: {model}. Other numbers of hosts are predicted blind."
+    note = f"Calibrated on {scale.calibrate_on} hosts: {model}. Coefficients of other numbers of hosts are not fitted."
     columns = (
         "hosts", "topology", "scheduler", "bytes/tuple", "spread, %", "vs sorted, %", "vs random, %", "predicted",
         "error, %",
