@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from provisioning.provisioning_problems import by_enumeration, by_milp, is_served, problems
 
+from provisioning.provisioning_problems import by_enumeration, by_milp, is_served, problems
 from streamtune.provisioning import Problem, Size, SolverSettings, plan_by, plan_exact
 from streamtune.provisioning.levels import needed_counts, plan_one_size
 
@@ -168,9 +168,8 @@ def test_rounded_numbers_do_not_cost_an_instance() -> None:
 def test_many_sizes_have_a_small_proven_gap() -> None:
     generator = np.random.default_rng(7)
     cpu = np.linspace(0.5, 5, 10)
-    sizes = sizes_of(
-        *zip((100 * cpu**0.9 * generator.uniform(0.9, 1.1, 10)).tolist(), (cpu + 0.1).tolist(), strict=True)
-    )
+    rates = 100 * cpu**0.9 * generator.uniform(0.9, 1.1, 10)
+    sizes = sizes_of(*zip(rates.tolist(), (cpu + 0.1).tolist(), strict=True))
     day = 1200 + 700 * np.sin(np.arange(48) / 48 * 2 * np.pi) + generator.normal(0, 60, 48)
     problem = Problem(sizes=sizes, start_cost=0.5, stop_cost=0.1, workload=tuple(day.tolist()))
     exact = plan_exact(problem)

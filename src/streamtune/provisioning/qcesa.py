@@ -62,15 +62,8 @@ def _sequence(instance: Instance, lattice: Lattice) -> npt.NDArray[np.int64]:
     moves = np.full((2, instance.epochs, len(lattice)), -1, dtype=np.int8)
     for epoch in range(instance.epochs):
         if epoch:
-            _change(
-                lattice.up,
-                lattice.down,
-                value,
-                instance.start_cost,
-                instance.stop_cost,
-                moves[0, epoch],
-                moves[1, epoch],
-            )
+            start, stop = instance.start_cost, instance.stop_cost
+            _change(lattice.up, lattice.down, value, start, stop, moves[0, epoch], moves[1, epoch])
         serves = lattice.capacity >= instance.workload[epoch] * (1 - SLACK)
         allowed = serves & is_within if (serves & is_within).any() else serves
         value = np.where(allowed, value + lattice.states @ instance.price, np.inf)

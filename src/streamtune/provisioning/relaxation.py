@@ -118,7 +118,8 @@ class Relaxation:
         counts[:, self.exact] = chosen
         if self.relaxed:
             counts[:, self.relaxed] = self._covers(chosen)
-        self._move(value, upper, counts[:, self.relaxed] + np.where(negative < 0, self._most, 0.0))
+        extra = np.where(negative < 0, self._most, 0.0)
+        self._move(value, upper, np.asarray(counts[:, self.relaxed] + extra, dtype=np.float64))
         return counts
 
     def _covers(self, chosen: Counts) -> Counts:

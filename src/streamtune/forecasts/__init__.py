@@ -1,0 +1,20 @@
+"""Rates to come, from a job's own past: quantiles, with the error the method made before."""
+
+from __future__ import annotations
+
+from streamtune.forecasts.base import Forecast, Forecaster
+from streamtune.forecasts.selection import ForecastSettings, back_test, choose, forecast
+from streamtune.forecasts.series import ForecastError, RateSeries, read_series, series_of
+
+__all__ = [
+    "Forecast",
+    "ForecastError",
+    "ForecastSettings",
+    "Forecaster",
+    "RateSeries",
+    "back_test",
+    "choose",
+    "forecast",
+    "read_series",
+    "series_of",
+]
