@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def single_size_plan(instance: Instance, column: int) -> Counts:
-    """The optimum with one size alone; what ``initial`` holds of the others is stopped, or kept where that is cheaper."""
+    """The optimum with one size alone; what ``initial`` holds of the others is stopped, or kept where cheaper."""
     counts = np.zeros((instance.epochs, instance.sizes), dtype=np.int64)
     needed = needed_counts(instance.workload, float(instance.performance[column]))
     for size in range(instance.sizes):

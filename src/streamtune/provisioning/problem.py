@@ -80,7 +80,7 @@ class Problem(Frozen):
             if size.cpu > self.largest_machine.cpu or size.memory_mb > self.largest_machine.memory_mb:
                 raise ValueError(
                     f"size '{size.name}' ({size.cpu:g} cores, {size.memory_mb:g} MiB) fits on no machine: the "
-                    f"largest has {self.largest_machine.cpu:g} cores and {self.largest_machine.memory_mb:g} MiB. Remove it"
+                    f"largest has {self.largest_machine.cpu:g} cores and {self.largest_machine.memory_mb:g} MiB"
                 )
 
     def _check_served(self) -> None:

@@ -1,0 +1,1 @@
+"""Local laboratories: clusters, hosts and control groups to try things on."""
