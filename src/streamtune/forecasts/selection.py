@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from streamtune.dataflow.operator import Frozen
-from streamtune.forecasts.base import DEFAULT_LEVELS, Forecast, Forecaster
+from streamtune.forecasts.base import DEFAULT_LEVELS, Forecast, Forecaster, conformal_quantile, tidy
 from streamtune.forecasts.boosting import QuantileBoosting
 from streamtune.forecasts.mstl import Mstl
 from streamtune.forecasts.naive import AnchoredSeasonal, Naive, SeasonalNaive
@@ -48,6 +48,7 @@ class BackTest:
     error: dict[str, float]
     coverage: dict[str, float]
     origins: int
+    missed: tuple[float, ...]  # what each level would have had to be raised by to cover its share
 
 
 def candidates(series: RateSeries, settings: ForecastSettings) -> list[str]:
@@ -112,7 +113,8 @@ def _measured(
     missed = actual[:, None] - predicted
     pinball = np.maximum(np.array(levels) * missed, (np.array(levels) - 1) * missed).mean() / mean
     coverage = {f"{level:g}": float((missed[:, k] <= 1e-9 * mean).mean()) for k, level in enumerate(levels)}
-    return BackTest(name, float(pinball), error, coverage, origins)
+    raised = tuple(max(0.0, conformal_quantile(missed[:, k], level)) for k, level in enumerate(levels))
+    return BackTest(name, float(pinball), error, coverage, origins, raised)
 
 
 def choose(series: RateSeries, settings: ForecastSettings) -> list[BackTest]:
@@ -123,16 +125,18 @@ def choose(series: RateSeries, settings: ForecastSettings) -> list[BackTest]:
 def forecast(series: RateSeries, settings: ForecastSettings | None = None) -> Forecast:
     """The rates to come by the method that did best on this series' own past.
 
-    A series too short to test on (fewer than 8 steps) goes on as it is, and no error is given: it is unknown.
+    Levels above the median that covered too little there are raised by what they missed. A series too short to test on
+    (fewer than 8 steps) goes on as it is, and no error is given: it is unknown.
     """
     settings = settings or ForecastSettings()
     error: dict[str, float] = {}
-    name = "naive"
+    name, raised = "naive", np.zeros(len(settings.levels))
     if len(series) >= 8:
         best = choose(series, settings)[0]
         name = best.method
+        raised = np.where(np.array(settings.levels) > 0.5, best.missed, 0.0)
         error = {**best.error, **{f"coverage {level}": share for level, share in best.coverage.items()}}
     forecaster = FORECASTERS[name]()
     forecaster.fit(series, settings.horizon, settings.levels)
-    values = forecaster.predict(series, settings.horizon)
+    values = tidy(forecaster.predict(series, settings.horizon) + raised)
     return Forecast(values, settings.levels, series.step_s, series.end_s, name, error)

@@ -76,6 +76,7 @@ class MonotoneSpline(Regressor):
 
         rows = _table(samples)
         self.low, self.span = rows.min(axis=0), _span(rows)
+        self.varies = [column for column in range(2) if np.ptp(rows[:, column]) > 1e-12]
         place = self._place(rows)
         target = np.array([one.performance_per_s for one in samples])
         level = IsotonicRegression(out_of_bounds="clip").fit(place, target)
@@ -87,13 +88,7 @@ class MonotoneSpline(Regressor):
 
     def _place(self, rows: Floats) -> Floats:
         shares = (rows - self.low) / self.span
-        varies = self.span_varies(rows)
-        return np.asarray(shares[:, varies].min(axis=1) if varies.any() else shares[:, 0])
-
-    def span_varies(self, rows: Floats) -> npt.NDArray[np.bool_]:
-        if not hasattr(self, "varies"):
-            self.varies = np.ptp(rows, axis=0) > 1e-12
-        return self.varies
+        return np.asarray(shares[:, self.varies].min(axis=1) if self.varies else shares[:, 0])
 
     def predict(self, provisions: Provisions) -> Floats:
         place = np.clip(self._place(_table(provisions)), *self.ends)

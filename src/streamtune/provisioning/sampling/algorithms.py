@@ -120,8 +120,8 @@ def ours(
     """Sample where the belief is least sure; stop when the choice of a provision can no longer change.
 
     The belief is a Gaussian process over log performance; where two neighbours differ by more than the usual growth, a
-    cliff lies between them, and their middle is worth as much as a wide spread. ``price`` weighs provisions against each
-    other (by default the cores); the regret is what the best choice by the mean loses on curves drawn from the belief.
+    cliff lies between them, and their middle is worth as much as a wide spread. ``price`` weighs provisions against
+    each other (by default the cores); the regret is what the best choice by the mean loses on curves of the belief.
     """
     settings = settings or OursSettings()
     price = price or (lambda provision: provision.cpu)

@@ -56,7 +56,7 @@ class CurveBelief:
             lengths = (cpu_length, memory_length)
             covariance = _kernel(inputs - centre, inputs - centre, lengths, amplitude)
             covariance = covariance + np.diag(noise**2 + spreads**2)
-            factor = np.linalg.cholesky(covariance)
+            factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
             half = np.linalg.solve(factor, target - level)
             likelihood = -0.5 * float(half @ half) - float(np.log(np.diag(factor)).sum())
             if best is None or likelihood > best[0]:

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+Work = Callable[[tuple[int, ...]], None]
 HEADER = struct.Struct("<I")
 RECORD = 512  # bytes of state per key
 TOUCHED = 6  # keys of state that one record of a stateful operator reads
@@ -27,7 +28,7 @@ _PAYLOAD = bytes(range(256)) * 64
 _TEXT = "the quick brown fox jumps over the lazy dog and runs into the stream again "
 
 
-def co1() -> Callable[[tuple[int, ...]], None]:
+def co1() -> Work:
     pool = ThreadPoolExecutor(2)
 
     def part(keys: tuple[int, ...]) -> None:
@@ -43,7 +44,7 @@ def co1() -> Callable[[tuple[int, ...]], None]:
     return work
 
 
-def co2() -> Callable[[tuple[int, ...]], None]:
+def co2() -> Work:
     def work(keys: tuple[int, ...]) -> None:
         for key in keys:
             counts: dict[str, int] = {}
@@ -53,7 +54,7 @@ def co2() -> Callable[[tuple[int, ...]], None]:
     return work
 
 
-def cmo1(state_mb: float, folder: str) -> Callable[[tuple[int, ...]], None]:
+def cmo1(state_mb: float, folder: str) -> Work:
     slots = max(1, int(state_mb * (1 << 20) / RECORD))
     file = os.open(os.path.join(folder, "state"), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     block = bytes(1 << 20)
@@ -72,7 +73,7 @@ def cmo1(state_mb: float, folder: str) -> Callable[[tuple[int, ...]], None]:
     return work
 
 
-def cmo2(memory_mb: float, state_mb: float, folder: str) -> Callable[[tuple[int, ...]], None]:
+def cmo2(memory_mb: float, state_mb: float, folder: str) -> Work:
     keys_in_all = max(1, int(state_mb * (1 << 20) / RECORD))
     room = max(64, int((memory_mb - INTERPRETER_MB) * (1 << 20) / (2.2 * RECORD)))
     heap: OrderedDict[int, bytes] = OrderedDict()
@@ -97,12 +98,13 @@ def cmo2(memory_mb: float, state_mb: float, folder: str) -> Callable[[tuple[int,
 
 def main() -> None:
     kind, memory_mb, state_mb, folder = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
-    work = {
+    makers: dict[str, Callable[[], Work]] = {
         "CO1": co1,
         "CO2": co2,
         "CMO1": lambda: cmo1(state_mb, folder),
         "CMO2": lambda: cmo2(memory_mb, state_mb, folder),
-    }[kind]()
+    }
+    work = makers[kind]()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sink.write(HEADER.pack(0))  # ready
     sink.flush()

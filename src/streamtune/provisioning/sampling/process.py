@@ -155,7 +155,8 @@ class ProcessSampler:
 
     def sample(self, provision: Provision) -> Sample:
         """Start an instance, feed it until its rate has converged, and end it."""
-        settings, rates = self.convergence, []
+        settings = self.convergence
+        rates: list[float] = []
         begun = time.monotonic()
         with RunningInstance(self.operator, provision, self.hierarchy, self.state_mb) as running:
             for _ in range(settings.warmup_chunks):
