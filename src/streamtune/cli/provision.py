@@ -12,7 +12,9 @@ from rich.table import Table
 from streamtune.cli.output import err, out, print_json
 
 if TYPE_CHECKING:
+    from streamtune.provisioning.oprpm.model import OperatorModel
     from streamtune.provisioning.plans import ProvisionPlan
+    from streamtune.provisioning.sampling.samples import Provision
 
 app = typer.Typer(
     name="provision",
@@ -88,6 +90,144 @@ def print_plan(found: ProvisionPlan) -> None:
         err.print("nothing has to run: the workload is 0 in every epoch", style="dim")
 
 
-@app.callback()
-def _group() -> None:
-    """Keeps ``plan`` a subcommand, however many there are."""
+@app.command()
+def sample(
+    operator: Annotated[str, typer.Argument(help="CO1, CO2 (compute-bound), CMO1 or CMO2 (with state in memory).")],
+    target: Annotated[Path, typer.Option("--out", help="File of the samples to write (JSON).")],
+    algorithm: Annotated[str, typer.Option(help="ours, dsa (the paper's), or fssa:STEP.")] = "ours",
+    smallest: Annotated[str, typer.Option(help="Smallest provision, CORES:MIB.")] = "0.1:20",
+    largest: Annotated[str, typer.Option(help="Largest provision, CORES:MIB.")] = "1.2:96",
+    steps: Annotated[int, typer.Option(min=2, max=1000, help="Provisions on the ladder between them.")] = 16,
+    state_mb: Annotated[float, typer.Option(min=1, help="MiB of state of CMO1 and CMO2.")] = 48.0,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Sample the calibrated physics, not a process.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulator's noise.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what one instance does with how much CPU and memory, under real limits (control groups, as root).
+
+    \b
+    Examples:
+      streamtune provision sample CMO1 --out cmo1.json
+      streamtune provision sample CO1 --algorithm fssa:2 --largest 1.6:96 --out co1.json
+      streamtune provision sample CMO2 --simulated --out cmo2.json
+    """
+    from streamtune.provisioning.problem import ProvisioningError
+    from streamtune.provisioning.sampling.algorithms import dsa, fssa, ladder, ours
+    from streamtune.provisioning.sampling.physics import KNOWN, SimulatedSampler
+    from streamtune.provisioning.sampling.process import OPERATORS, ProcessSampler
+    from streamtune.provisioning.sampling.samples import Sampler, write_samples
+
+    if operator not in OPERATORS:
+        raise ProvisioningError(f"unknown operator '{operator}': choose from {', '.join(OPERATORS)}")
+    rungs = ladder(_provision(smallest, "--smallest"), _provision(largest, "--largest"), steps)
+    sampler: Sampler = (
+        SimulatedSampler(KNOWN[operator], seed=seed) if simulated else ProcessSampler(operator, state_mb=state_mb)
+    )
+    name, _, step = algorithm.partition(":")
+    if name == "ours" and not step:
+        found = ours(rungs, sampler)
+    elif name == "dsa" and not step:
+        found = dsa(rungs, sampler)
+    elif name == "fssa" and step.isdigit():
+        found = fssa(rungs, sampler, int(step))
+    else:
+        raise ProvisioningError(f"unknown algorithm '{algorithm}': choose ours, dsa or fssa:STEP")
+    notes = {"algorithm": algorithm, "sampler": "simulated" if simulated else "process"}
+    write_samples(target, operator, found, notes)
+    rows = [one.model_dump(exclude_none=True) for one in found]
+    if as_json:
+        print_json({"operator": operator, **notes, "samples": rows, "file": str(target)})
+        return
+    table = Table(title=f"{operator}: {len(found)} samples in {sum(one.seconds for one in found):.1f} s")
+    for heading in ("cores", "MiB", "records/s", "spread", "cores used"):
+        table.add_column(heading, justify="right")
+    for one in sorted(found, key=lambda each: each.cpu):
+        used = "" if one.cpu_used is None else f"{one.cpu_used:.2f}"
+        table.add_row(
+            f"{one.cpu:.2f}", f"{one.memory_mb:.0f}", f"{one.performance_per_s:,.0f}", f"{100 * one.spread:.1f} %", used
+        )
+    out.print(table)
+
+
+def _provision(text: str, option: str) -> Provision:
+    from pydantic import ValidationError
+
+    from streamtune.provisioning.problem import ProvisioningError
+    from streamtune.provisioning.sampling.samples import Provision
+
+    cpu, _, memory = text.partition(":")
+    try:
+        return Provision(cpu=float(cpu), memory_mb=float(memory))
+    except (ValueError, ValidationError) as error:
+        raise ProvisioningError(f"{option}: expected CORES:MIB such as 0.5:64, but got {text!r}") from error
+
+
+@app.command()
+def train(
+    samples: Annotated[Path, typer.Argument(help="File that 'streamtune provision sample' wrote.")],
+    target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
+    model: Annotated[
+        str, typer.Option(help="ours (the best by cross-validation), or one by name: forest, svr…")
+    ] = "ours",
+    seed: Annotated[int, typer.Option(min=0, help="Of folds and forests.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn an operator's performance over CPU and memory from its samples (OPRPM).
+
+    \b
+    Examples:
+      streamtune provision train cmo1.json --out cmo1-model
+      streamtune provision train cmo1.json --model forest --out cmo1-forest
+    """
+    from streamtune.provisioning.oprpm.model import train as learn
+    from streamtune.provisioning.sampling.samples import read_samples
+
+    operator, taken = read_samples(samples)
+    found = learn(operator, taken, model, seed)
+    found.save(target)
+    _print_model(found, as_json)
+
+
+@app.command()
+def show(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    provisions: Annotated[list[str] | None, typer.Option("--at", help="Predict at CORES:MIB; may be repeated.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a model: what it rests on, its error, and what it predicts; checks every file first.
+
+    \b
+    Examples:
+      streamtune provision show cmo1-model --at 0.5:64 --at 1:96
+    """
+    from streamtune.provisioning.oprpm.model import OperatorModel
+
+    _print_model(OperatorModel.load(model), as_json, [_provision(text, "--at") for text in provisions or ()])
+
+
+def _print_model(model: OperatorModel, as_json: bool, at: list[Provision] | None = None) -> None:
+    predicted = model.performance(at).tolist() if at else []
+    answer = {
+        "operator": model.operator,
+        "model": model.name,
+        "samples": len(model.samples),
+        "error": model.error,
+        "errors": model.errors,
+        "predicted": [
+            {"cpu": one.cpu, "memory_mb": one.memory_mb, "performance_per_s": rate}
+            for one, rate in zip(at or [], predicted, strict=True)
+        ],
+    }
+    if as_json:
+        print_json(answer)
+        return
+    out.print(
+        f"{escape(model.operator)}: {model.name} of {len(model.samples)} samples, "
+        f"relative error {100 * model.error:.1f} % by cross-validation",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for one, rate in zip(at or [], predicted, strict=True):
+        out.print(f"{one.cpu:g} cores, {one.memory_mb:g} MiB: {rate:,.0f} records/s", highlight=False)

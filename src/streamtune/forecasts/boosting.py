@@ -51,6 +51,15 @@ class QuantileBoosting(Forecaster):
         moves = moves + self.shift[np.minimum(ahead, len(self.shift) - 1)]
         return tidy(series.values[-1] + self.scale * moves)
 
+    def predict_many(self, series: RateSeries, origins: npt.NDArray[Any], horizon: int) -> Floats:
+        """origins × horizon × levels in one go; origin k knows ``series.values[:k]`` and nothing later."""
+        now = np.repeat(np.asarray(origins) - 1, horizon)
+        ahead = np.tile(np.arange(horizon), len(origins))
+        rows = _features(series, now, ahead, self.season) / self._units(len(now))
+        moves = np.column_stack([_predict(model, rows) for model in self.models]) + self.shift[ahead]
+        quantiles = tidy(series.values[now][:, None] + self.scale * moves)
+        return quantiles.reshape(len(origins), horizon, len(self.levels))
+
     def _first(self) -> int:
         return max(LAGS) + (0 if self.season is None else self.season)
 

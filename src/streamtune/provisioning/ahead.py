@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 from pydantic import Field
 
 from streamtune.dataflow.operator import Frozen
@@ -165,29 +166,47 @@ def plan_stretches(needed: Counts, price: float, change: float, current: Counts 
     >>> plan_stretches(np.array([[1], [3], [1], [3]]), 1.0, 0.5).ravel().tolist()
     [1, 3, 1, 3]
     """
-    epochs = len(needed)
-    best = np.full(epochs + 1, np.inf)
-    best[0] = 0.0 if current is None else change  # the first stretch is a change too, unless it is what runs
-    before = np.zeros(epochs + 1, dtype=np.int64)
-    stay = 0
-    if current is not None:
-        fits = (needed <= current).all(axis=1)
-        stay = epochs if fits.all() else int(np.argmin(fits))
+    known = np.zeros(needed.shape[1], dtype=np.int64) if current is None else np.asarray(current, dtype=np.int64)
+    return np.asarray(stretch_counts(np.ascontiguousarray(needed), price, change, known, current is not None))
+
+
+@njit(cache=True, nogil=True)
+def stretch_counts(
+    needed: np.ndarray, price: float, change: float, current: np.ndarray, is_running: bool
+) -> np.ndarray:
+    """The dynamic programme: the cheapest way to have served the epochs before ``end``, for every end."""
+    epochs, operators = needed.shape
+    stay = 0  # so many epochs what runs now suffices
+    if is_running:
+        while stay < epochs and (needed[stay] <= current).all():
+            stay += 1
+    best = np.empty(epochs + 1)
+    before = np.zeros(epochs + 1, np.int64)
+    best[0] = change if is_running else 0.0  # the first stretch is a change too, unless it is what runs
     for end in range(1, epochs + 1):
-        top = np.maximum.accumulate(needed[:end][::-1], axis=0)[::-1]  # row i: the most needed in [i, end)
-        costs = best[:end] + price * (end - np.arange(end)) * top.sum(axis=1)
-        costs[1:] += change
-        begin = int(np.argmin(costs))
-        best[end], before[end] = costs[begin], begin
-        if current is not None and end <= stay and price * end * current.sum() <= best[end]:
-            best[end], before[end] = price * end * current.sum(), -1
-    counts = np.empty_like(needed)
+        best[end] = np.inf
+        top = np.zeros(operators, np.int64)
+        for begin in range(end - 1, -1, -1):
+            top = np.maximum(top, needed[begin])
+            cost = best[begin] + price * (end - begin) * top.sum() + (change if begin > 0 else 0.0)
+            if cost <= best[end]:
+                best[end] = cost
+                before[end] = begin
+        if end <= stay and price * end * current.sum() <= best[end]:
+            best[end] = price * end * current.sum()
+            before[end] = -1
+    counts = np.empty((epochs, operators), np.int64)
     end = epochs
     while end > 0:
-        begin = int(before[end])
-        if begin < 0 and current is not None:
-            counts[:end] = current
+        begin = before[end]
+        if begin < 0:
+            for epoch in range(end):
+                counts[epoch] = current
             break
-        counts[begin:end] = needed[begin:end].max(axis=0)
+        top = np.zeros(operators, np.int64)
+        for epoch in range(begin, end):
+            top = np.maximum(top, needed[epoch])
+        for epoch in range(begin, end):
+            counts[epoch] = top
         end = begin
     return counts
