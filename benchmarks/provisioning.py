@@ -99,9 +99,7 @@ def proactive(tiny: bool) -> dict[str, Any]:
 
 
 def _print_proactive(found: dict[str, Any]) -> None:
-    say(
-        f"\n{found['trace']}, {found['rescale']}: reactive headroom, minutes → proactive, hours ratio, perfect, 10 × at"
-    )
+    say(f"\n{found['trace']}, {found['rescale']}: headroom, minutes → proactive, hours ratio, perfect, 10 × at")
     for row in found["compared"]:
         if row["proactive"] is None:
             say(f"  {row['headroom']:.2f}  no proactive setting within its hours")

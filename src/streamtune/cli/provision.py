@@ -99,9 +99,7 @@ def sample(
     largest: Annotated[str, typer.Option(help="Largest provision, CORES:MIB.")] = "1.2:96",
     steps: Annotated[int, typer.Option(min=2, max=1000, help="Provisions on the ladder between them.")] = 16,
     state_mb: Annotated[float, typer.Option(min=1, help="MiB of state of CMO1 and CMO2.")] = 48.0,
-    simulated: Annotated[
-        bool, typer.Option("--simulated", help="Sample the calibrated physics, not a process.")
-    ] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Sample calibrated physics, not a process.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the simulator's noise.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -168,9 +166,7 @@ def _provision(text: str, option: str) -> Provision:
 def train(
     samples: Annotated[Path, typer.Argument(help="File that 'streamtune provision sample' wrote.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
-    model: Annotated[
-        str, typer.Option(help="ours (the best by cross-validation), or one by name: forest, svr…")
-    ] = "ours",
+    model: Annotated[str, typer.Option(help="ours (best by cross-validation), or a name: forest, svr…")] = "ours",
     seed: Annotated[int, typer.Option(min=0, help="Of folds and forests.")] = 0,
     as_json: JsonOption = False,
 ) -> None:

@@ -198,15 +198,13 @@ def stretch_counts(
     counts = np.empty((epochs, operators), np.int64)
     end = epochs
     while end > 0:
-        begin = before[end]
-        if begin < 0:
-            for epoch in range(end):
-                counts[epoch] = current
+        first = before[end]
+        if first < 0:
+            counts[:end] = current
             break
         top = np.zeros(operators, np.int64)
-        for epoch in range(begin, end):
+        for epoch in range(first, end):
             top = np.maximum(top, needed[epoch])
-        for epoch in range(begin, end):
-            counts[epoch] = top
-        end = begin
+        counts[first:end] = top
+        end = int(first)
     return counts
