@@ -177,3 +177,18 @@ def test_many_sizes_have_a_small_proven_gap() -> None:
     assert exact.is_optimal
     assert searched.bound <= exact.costs.total <= searched.costs.total + 1e-9
     assert searched.gap < 0.05
+
+
+def test_a_hundred_thousand_instances_have_a_small_proven_gap() -> None:
+    workload = tuple((1e5 * (0.5 + 0.4 * np.sin(np.arange(24) / 4))).tolist())
+    plan = plan_exact(Problem(sizes=sizes_of((1, 1), (3.3, 3)), start_cost=2, stop_cost=1, workload=workload))
+    assert plan.gap < 0.001
+
+
+def test_running_instances_that_serve_nothing_are_stopped_or_kept_whichever_is_cheaper() -> None:
+    sizes = sizes_of((0, 1), (5, 2))
+    problem = Problem(sizes=sizes, start_cost=1, stop_cost=4, workload=(5, 5), initial={"s0": 1, "s1": 1})
+    # Keeping the useless one costs 2 epochs · 1, stopping it 4; the useful one runs for 2 · 2.
+    plan = plan_exact(problem)
+    assert plan.counts.tolist() == [[1, 1], [1, 1]]
+    assert (plan.costs.total, plan.is_optimal) == (6.0, True)

@@ -73,14 +73,14 @@ def descend(
 def repaired(instance: Instance, counts: Counts) -> Counts:
     """Add what a relaxed solution lacks by rounding: the cheapest single instance that suffices, else the strongest."""
     counts = counts.copy()
-    for _ in range(64):
-        missing = instance.workload * (1 - 1e-9) - counts @ instance.performance
-        short = np.flatnonzero(missing > 0)
-        if len(short) == 0:
-            return counts
-        for epoch in short:
-            enough = np.flatnonzero(instance.performance >= missing[epoch])
-            strongest = int(np.argmax(instance.performance))
-            pick = int(enough[np.argmin(instance.price[enough])]) if len(enough) else strongest
-            counts[epoch, pick] += 1
+    strongest = int(np.argmax(instance.performance))
+    missing = instance.workload * (1 - 1e-9) - counts @ instance.performance
+    for epoch in np.flatnonzero(missing > 0):
+        # All but the last of what is missing by the strongest size, the last by the cheapest that suffices.
+        whole = int(missing[epoch] // instance.performance[strongest])
+        counts[epoch, strongest] += whole
+        left = missing[epoch] - whole * instance.performance[strongest]
+        if left > 0:
+            enough = np.flatnonzero(instance.performance >= left)
+            counts[epoch, int(enough[np.argmin(instance.price[enough])])] += 1
     return counts

@@ -27,7 +27,7 @@ class SolverSettings(Frozen):
     )
     gap: float = Field(default=0.001, ge=0, lt=1, description="Stop early at this proven gap.")
     exact_steps: float = Field(
-        default=6e9, gt=0, description="Largest dynamic programme tried whole, in elementary steps (about 1 ns each)."
+        default=4e9, gt=0, description="Largest dynamic programme tried whole, in elementary steps (about 1 ns each)."
     )
     seed: int = Field(default=0, ge=0, description="Draws the blocks of the descent.")
 
@@ -53,15 +53,31 @@ def plan_exact(problem: Problem, settings: SolverSettings | None = None) -> Prov
     counts, bound = np.zeros((whole.epochs, whole.sizes), dtype=np.int64), 0.0
     has_initial = whole.initial is not None and bool(whole.initial.any())
     if whole.workload.max() > 0 or has_initial:
-        columns = undominated(whole.performance, whole.price, whole.initial)
-        found = _solve(whole.only(columns), settings)
-        counts[:, columns] = found.counts
-        bound = found.bound
+        useful = np.flatnonzero(whole.performance > 0)
+        if len(useful):
+            part = whole.only(useful)
+            columns = useful[undominated(part.performance, part.price, part.initial)]
+            found = _solve(whole.only(columns), settings)
+            counts[:, columns] = found.counts
+            bound = found.bound
+        if whole.initial is not None:
+            bound += _dismiss_useless(whole, counts)
     return checked_plan(problem, counts, "exact", bound, time.perf_counter() - begun)
 
 
+def _dismiss_useless(whole: Instance, counts: Counts) -> float:
+    """Running instances that serve nothing: stopped at once, or kept where stopping costs more. Gives their cost."""
+    cost = 0.0
+    idle = np.zeros(whole.epochs, dtype=np.int64)
+    for column in np.flatnonzero(whole.performance == 0).tolist():
+        before = int(whole.initial[column]) if whole.initial is not None else 0
+        counts[:, column] = plan_one_size(idle, float(whole.price[column]), whole.start_cost, whole.stop_cost, before)
+        cost += whole.only([column]).cost(counts[:, [column]])
+    return cost
+
+
 def _solve(instance: Instance, settings: SolverSettings) -> Found:
-    if instance.sizes == 1 and instance.performance[0] > 0:
+    if instance.sizes == 1:
         needed = needed_counts(instance.workload, float(instance.performance[0]))
         before = None if instance.initial is None else int(instance.initial[0])
         counts = plan_one_size(needed, float(instance.price[0]), instance.start_cost, instance.stop_cost, before)[

@@ -46,7 +46,7 @@ class Instance:
     def sizes(self) -> int:
         return len(self.price)
 
-    def only(self, columns: Sequence[int], workload: Floats | None = None) -> Instance:
+    def only(self, columns: Sequence[int] | Counts, workload: Floats | None = None) -> Instance:
         """The same with some of the sizes, and perhaps another workload."""
         chosen = np.asarray(columns, dtype=np.int64)
         return replace(

@@ -27,12 +27,19 @@ Floats = npt.NDArray[np.float64]
 CELLS = 4000  # the workload's resolution in the tables; performances are rounded up to it, so the bound stays valid
 
 
-def linear_multipliers(instance: Instance, seconds: float) -> Floats:
-    """Multipliers (epochs − 1 × sizes) of the linear relaxation: a good start. Zeros where there is no time for it."""
+@dataclass(frozen=True)
+class LinearRelaxation:
+    """Eq. 1 with fractions of instances: a bound (good where instances are many), multipliers, and counts rounded up."""
+
+    bound: float
+    multipliers: Floats  # epochs − 1 × sizes
+    counts: Counts | None
+
+
+def relax_linearly(instance: Instance, seconds: float) -> LinearRelaxation:
+    """Solve it by HiGHS; where the time does not suffice, nothing is known. What ran before is left out of it."""
     epochs, sizes = instance.epochs, instance.sizes
     changes = (epochs - 1) * sizes
-    if changes == 0:
-        return np.zeros((0, sizes))
     cost = np.concatenate(
         [np.tile(instance.price, epochs), np.full(changes, instance.start_cost), np.full(changes, instance.stop_cost)]
     )
@@ -50,9 +57,12 @@ def linear_multipliers(instance: Instance, seconds: float) -> Floats:
         method="highs",
         options={"time_limit": max(seconds, 0.1)},
     )
-    if found.eqlin is None or found.eqlin.marginals is None or found.status != 0:
-        return np.zeros((epochs - 1, sizes))
-    return np.asarray(-found.eqlin.marginals.reshape(epochs - 1, sizes))
+    if found.status != 0:
+        return LinearRelaxation(0.0, np.zeros((epochs - 1, sizes)), None)
+    counts = np.ceil(found.x[: epochs * sizes].reshape(epochs, sizes) - 1e-7).astype(np.int64)
+    multipliers = -np.asarray(found.eqlin.marginals).reshape(epochs - 1, sizes)
+    # HiGHS is exact to its tolerances, not to the last digit.
+    return LinearRelaxation(float(found.fun) * (1 - 1e-9) - 1e-7, multipliers, counts)
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.provisioning.descent import single_size_plan
-from streamtune.provisioning.exact import plan_exact
+from streamtune.provisioning.exact import SolverSettings, plan_exact
 from streamtune.provisioning.levels import needed_counts, plan_one_size
 from streamtune.provisioning.plans import Costs, ProvisionPlan, checked_plan, costs_of
 from streamtune.provisioning.problem import Problem, ProvisioningError
@@ -37,7 +37,8 @@ def plan_peak(problem: Problem) -> ProvisionPlan:
     begun = time.perf_counter()
     peak = (max(problem.workload),)
     sizes = tuple(size.model_copy(update={"price": size.price * problem.epochs}) for size in problem.sizes)
-    one_epoch = plan_exact(problem.model_copy(update={"workload": peak, "sizes": sizes}))
+    wanted = problem.model_copy(update={"workload": peak, "sizes": sizes})
+    one_epoch = plan_exact(wanted, SolverSettings(seconds=2))
     counts = np.repeat(one_epoch.counts, problem.epochs, axis=0)
     return checked_plan(problem, counts, "peak", 0.0, time.perf_counter() - begun)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from streamtune.provisioning.descent import best_single_size, descend, improve_block, repaired
 from streamtune.provisioning.programme import Instance, affordable_states
-from streamtune.provisioning.relaxation import Relaxation, linear_multipliers
+from streamtune.provisioning.relaxation import Relaxation, relax_linearly
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -56,10 +56,14 @@ def search(instance: Instance, limits: Floats, seconds: float, wanted_gap: float
     """A plan and a bound for an instance whose whole lattice is too large."""
     end = time.monotonic() + seconds
     steps = _FEWEST_STEPS * max(1.0, instance.epochs / 200)
+    linear = relax_linearly(instance, 0.3 * seconds)
     start = best_single_size(instance)
-    counts = descend(instance, start, seed=seed, steps=steps, is_over=_after(end - 0.8 * seconds))
-    windows = _cut(instance, limits, linear_multipliers(instance, 0.3 * seconds))
-    found = Found(counts, 0.0)
+    if linear.counts is not None and instance.cost(repaired(instance, linear.counts)) < instance.cost(start):
+        start = repaired(instance, linear.counts)
+    found = Found(start, max(0.0, linear.bound))
+    if _gap(instance, found) > wanted_gap:
+        found.counts = descend(instance, start, seed=seed, steps=steps, is_over=_after(end - 0.7 * seconds))
+    windows = _cut(instance, limits, linear.multipliers)
     while time.monotonic() < end and _gap(instance, found) > wanted_gap:
         window = max((w for w in windows if not w.is_done), key=lambda w: w.gap(found.counts), default=None)
         if window is None:
@@ -100,14 +104,16 @@ def _cut(instance: Instance, limits: Floats, inner: Floats) -> list[_Window]:
 def _tighten(instance: Instance, window: _Window, found: Found, end: float, wanted_gap: float) -> None:
     """One relaxation of one window, with more sizes exact than the last."""
     relaxation = _widest(window, found.counts)
-    affordable = STEPS_A_SECOND * max(end - time.monotonic(), 0.0)
     window.steps *= 4
-    if relaxation is None or window.steps > affordable:
-        window.is_done = window.steps > affordable
-        if relaxation is None:
-            return
+    if relaxation is None:
+        window.is_done = window.steps > STEPS_A_SECOND * max(end - time.monotonic(), 0.0)
+        return
     window.exact = len(relaxation.exact)
-    for _ in range(40):
+    begun = time.monotonic()
+    for turn in range(40):
+        if turn == 1:  # the next relaxation takes four times as long a step, and is of use with a few of them
+            step_s = time.monotonic() - begun
+            window.is_done = 12 * step_s > end - time.monotonic()
         upper = window.value_of(found.counts)
         candidate = found.counts.copy()
         candidate[window.first : window.end] = repaired(window.instance, relaxation.step(upper))
