@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from streamtune import __version__
-from streamtune.cli import config, costmodel, flink, history, model, workloads
+from streamtune.cli import config, costmodel, flink, history, model, provision, workloads
 from streamtune.cli.advise import advise
 from streamtune.cli.bench import bench
 from streamtune.cli.cluster import cluster
@@ -23,6 +23,7 @@ from streamtune.cli.options import use_config
 from streamtune.cli.output import err
 from streamtune.cli.panels import GroupedByQuestion
 from streamtune.cli.place import place
+from streamtune.cli.plan import plan
 from streamtune.cli.predict import predict
 from streamtune.cli.recommend import recommend
 from streamtune.cli.simulate import oracle, simulate
@@ -42,7 +43,8 @@ app = typer.Typer(
 # The questions that StreamTune answers about a job, and what stands around them: a new command says which it serves.
 QUESTIONS = {
     "How many instances": (tune, recommend, compare),
-    "Before it runs": (predict, advise),
+    "Before it runs, and ahead of the rate": (plan, predict, advise),
+    "How big each instance is": (provision.app,),
     "Where instances run": (place,),
     "What it learns from": (history.app, cluster, pretrain, model.app, costmodel.app, collect, distance),
     "Try it": (demo, simulate, oracle, workloads.app, validate, flink.app),

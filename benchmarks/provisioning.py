@@ -1,0 +1,189 @@
+"""QEScalor's tables and figures, plan times, and proactive against reactive: one command, one JSON file per part.
+
+    python benchmarks/provisioning.py all --tiny          a few minutes, to see that it runs
+    python benchmarks/provisioning.py tables              Table 2 and 3 on real operators (control groups, as root)
+    python benchmarks/provisioning.py costs coverage proactive times
+
+Results go to benchmarks/results/provisioning-<part>.json, pictures beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamtune.experiments.provisioning.costs import coverage, total_costs
+from streamtune.experiments.provisioning.proactive import ProactiveStudy, compared, is_perfect, is_reactive, study
+from streamtune.experiments.provisioning.tables import run_tables
+from streamtune.provisioning.exact import plan_exact
+from streamtune.provisioning.methods import compile_kernels
+from streamtune.provisioning.pictures import draw_curves
+from streamtune.provisioning.problem import Problem, Size
+from streamtune.provisioning.sampling.samples import Convergence
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def tables(tiny: bool, simulated: bool) -> dict[str, Any]:
+    convergence = Convergence(most_s=0.8, spread=0.1, chunk_s=0.1, least_chunks=4) if tiny else Convergence()
+    operators = ("CO2",) if tiny else ("CO1", "CO2", "CMO1", "CMO2")
+    found = run_tables(
+        real=not simulated,
+        steps=16 if tiny else 24,
+        repeats=1 if tiny else 10,
+        convergence=convergence,
+        progress=say,
+        operators=operators,
+    )
+    for table in ("table_2", "table_3"):
+        say(f"\n{table}: operator, method, RMSE, MAE, samples, seconds")
+        for row in found[table]:
+            say(
+                f"  {row['operator']:5} {row['method']:18} {row['rmse']:.4f} {row['mae']:.4f} "
+                f"{row['samples']:3d} {row['seconds']:7.1f}"
+            )
+    return found
+
+
+def costs(tiny: bool) -> dict[str, Any]:
+    runs = []
+    for trace in ("taxi",) if tiny else ("taxi", "nasa", "amzn"):
+        for weight in ("light", "heavy"):
+            found = total_costs(trace, 5 if tiny else 60, weight)
+            runs.append(found)
+            say(f"\n{trace}, {found['days']:.0f} days, {weight} start costs, proven gap {100 * found['gap']:.2f} %")
+            for method, row in found["methods"].items():
+                say(f"  {method:16} {row['cost']:12.4f}  {100 * row['above_ours']:+7.2f} %  {row['starts']:6d} starts")
+            curves = {m: list(enumerate(r["by_day"], start=1)) for m, r in found["methods"].items() if m != "peak"}
+            file = RESULTS / f"provisioning-costs-{trace}-{weight}.svg"
+            draw_curves(file, curves, "days", "total cost", f"{trace}, {weight} start costs")
+    return {"runs": runs}
+
+
+def covered(tiny: bool) -> dict[str, Any]:
+    levels = (0.9, 0.99) if tiny else (0.5, 0.9, 0.95, 0.99, 0.999)
+    runs = []
+    for trace in ("taxi",) if tiny else ("taxi", "nasa", "amzn"):
+        found = coverage(trace, 8 if tiny else 60, levels)
+        runs.append(found)
+        say(f"\n{trace}: {found['epochs']} epochs, level, covered, cost over perfect")
+        for row in found["rows"]:
+            say(f"  {row['level']!s:8} {100 * row['covered']:7.3f} %  {row['over_perfect']:.3f}")
+    return {"runs": runs}
+
+
+def proactive(tiny: bool) -> dict[str, Any]:
+    runs = []
+    traces = {"taxi": 20.0} if tiny else {"nasa": 58.0, "taxi": 90.0, "twitter": 21.0, "amzn": 54.0, "goog": 54.0}
+    for trace, days in traces.items():
+        for name, downtime_s in (("restart", 20.0), ("live", 5.0)):
+            settings = ProactiveStudy(downtime_s=downtime_s)
+            if tiny:
+                settings = settings.model_copy(update={"levels": (0.5, 0.9), "headrooms": (0.0, 0.1)})
+            found = {"rescale": name, **study(trace, days, settings)}
+            found["compared"] = compared(found["rows"])
+            runs.append(found)
+            _print_proactive(found)
+    return {"runs": runs}
+
+
+def _print_proactive(found: dict[str, Any]) -> None:
+    say(f"\n{found['trace']}, {found['rescale']}: headroom, minutes → proactive, hours ratio, perfect, 10 × at")
+    for row in found["compared"]:
+        if row["proactive"] is None:
+            say(f"  {row['headroom']:.2f}  no proactive setting within its hours")
+            continue
+        perfect = row["perfect"]["minutes"] if row["perfect"] else math.nan
+        tenth = row["ten_times_at"] or math.nan
+        say(
+            f"  {row['headroom']:.2f}  {row['reactive']['minutes']:7.0f} → {row['proactive']['minutes']:7.0f} "
+            f"({row['times_fewer']:.2f} × fewer)  {row['hours_ratio']:.3f}  {perfect:7.0f}  {tenth:.2f}  "
+            f"[{row['proactive']['forecast']}, change {row['proactive']['change_cost']:g}, "
+            f"+{row['proactive']['headroom']:g}]"
+        )
+    curves = {
+        "reactive": [(r["test"]["hours"], r["test"]["minutes"]) for r in found["rows"] if is_reactive(r)],
+        "proactive": _front([r["test"] for r in found["rows"] if not is_perfect(r)]),
+        "perfect forecast": _front([r["test"] for r in found["rows"] if is_perfect(r)]),
+    }
+    file = RESULTS / f"provisioning-proactive-{found['trace']}-{found['rescale']}.svg"
+    draw_curves(file, curves, "instance-hours", "backpressured minutes", f"{found['trace']}, {found['rescale']}")
+
+
+def _front(points: list[dict[str, float]]) -> list[tuple[float, float]]:
+    """The points that no other beats in both."""
+    front: list[tuple[float, float]] = []
+    for hours, minutes in sorted((one["hours"], one["minutes"]) for one in points):
+        if not front or minutes < front[-1][1]:
+            front.append((hours, minutes))
+    return front
+
+
+def times(tiny: bool) -> dict[str, Any]:
+    """Seconds and proven gap by sizes and epochs; growth is the ratio to the smallest case of the same run."""
+    compile_kernels()
+    cases = [(1, 1440), (4, 96), (4, 288), (4, 1440), (10, 24), (10, 96), (20, 1440)]
+    rows = []
+    for sizes, epochs in cases[:3] if tiny else cases:
+        for name, weight in (("light", 0.25), ("heavy", 4.0)):
+            for peak in (44.0,) if tiny else (22.0, 44.0, 100.0):
+                plan = plan_exact(random_problem(sizes, epochs, weight, peak))
+                row = {"sizes": sizes, "epochs": epochs, "start_cost": name, "peak_in_smallest": peak}
+                rows.append({**row, "seconds": plan.seconds, "gap": plan.gap, "optimal": plan.is_optimal})
+                say(f"  {row}  {plan.seconds:8.3f} s  gap {100 * plan.gap:.3f} %")
+    return {"rows": rows}
+
+
+def random_problem(count: int, epochs: int, weight: float, peak: float, seed: int = 0) -> Problem:
+    """Sizes of 0.6, 1.2, … cores with diminishing and uneven returns, and days of a noisy rate."""
+    generator = np.random.default_rng(seed)
+    cpu = 0.6 * np.arange(1, count + 1)
+    rate = 100 * cpu**0.95 * generator.uniform(0.93, 1.07, count)
+    price = cpu + 0.05
+    hours = np.arange(epochs) / 4
+    day = 1.2 + np.sin(2 * np.pi * hours / 24) + 0.3 * np.sin(2 * np.pi * hours / 6) + generator.normal(0, 0.12, epochs)
+    workload = np.maximum(day, 0.05)
+    workload *= peak * rate[0] / workload.max()
+    sizes = tuple(
+        Size(name=f"r{k + 1}", cpu=c, memory_mb=96, performance_per_s=r, price=p)
+        for k, (c, r, p) in enumerate(zip(cpu.tolist(), rate.tolist(), price.tolist(), strict=True))
+    )
+    start = weight * float(price[0])
+    return Problem(sizes=sizes, start_cost=start, stop_cost=start / 4, workload=tuple(workload.tolist()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="+", choices=["all", "tables", "costs", "coverage", "proactive", "times"])
+    parser.add_argument("--tiny", action="store_true", help="Small inputs, to see that it runs.")
+    parser.add_argument("--simulated", action="store_true", help="Tables on the simulator instead of real operators.")
+    asked = parser.parse_args()
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "tables": lambda: tables(asked.tiny, asked.simulated),
+        "costs": lambda: costs(asked.tiny),
+        "coverage": lambda: covered(asked.tiny),
+        "proactive": lambda: proactive(asked.tiny),
+        "times": lambda: times(asked.tiny),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    for name in parts if "all" in asked.parts else asked.parts:
+        begun = time.monotonic()
+        found = {"part": name, "tiny": asked.tiny, **parts[name]()}
+        target = RESULTS / f"provisioning-{name}{'-tiny' if asked.tiny else ''}.json"
+        target.write_text(json.dumps(found, indent=1) + "\n")
+        say(f"{name}: {time.monotonic() - begun:.0f} s, {target}")
+
+
+if __name__ == "__main__":
+    main()

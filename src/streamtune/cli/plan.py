@@ -1,0 +1,174 @@
+"""``streamtune plan``: how many instances a job will need, and when to change, before its rate does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from streamtune.cli.output import err, out, print_json
+from streamtune.cli.simulate import JobArgument, JsonOption
+
+if TYPE_CHECKING:
+    from streamtune.forecasts.base import Forecast
+    from streamtune.provisioning.ahead import AheadPlan
+
+
+def plan(
+    job: JobArgument,
+    forecast: Annotated[
+        str | None, typer.Option("--forecast", help="The job's past rates: a CSV of time and records/s, or 'history'.")
+    ] = None,
+    history: Annotated[
+        str | None, typer.Option("--history", help="Where the history is, for --forecast history.")
+    ] = None,
+    epoch: Annotated[float, typer.Option("--epoch", min=1, help="Seconds of one epoch of the plan.")] = 900.0,
+    horizon: Annotated[int, typer.Option("--horizon", min=1, max=10_000, help="Epochs to plan.")] = 96,
+    level: Annotated[float, typer.Option("--level", help="Plan for this quantile of the forecast.")] = 0.95,
+    headroom: Annotated[float, typer.Option("--headroom", min=0, max=9, help="Share to add to every rate.")] = 0.0,
+    capacity: Annotated[
+        str | None, typer.Option("--capacity", help="Records/s of one instance, operator=number,… or a file.")
+    ] = None,
+    selectivity: Annotated[
+        str | None, typer.Option("--selectivity", help="Records out per record in, operator=number,…; default 1.")
+    ] = None,
+    current: Annotated[str | None, typer.Option("--current", help="What runs now: a number, operator=number,…")] = None,
+    prices: Annotated[Path | None, typer.Option("--prices", help="Price list (YAML or JSON).")] = None,
+    changes: Annotated[str, typer.Option("--changes", help="What a change stops: job (Flink) or instance.")] = "job",
+    picture: Annotated[Path | None, typer.Option("--picture", help="Draw rates and plan into this file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan a job's instances ahead of its rate: forecast, capacities, prices; when to change, and what that saves.
+
+    The forecast is made by the method that did best on the job's own past; its error there is shown.
+
+    \b
+    Examples:
+      streamtune plan nexmark-q5 --forecast rates.csv
+      streamtune plan job.yaml --forecast rates.csv --capacity filter=40000,join=1200 --level 0.99 --picture plan.svg
+      streamtune plan nexmark-q5 --forecast history --history my-history --json
+    """
+    from streamtune.errors import StreamTuneError
+
+    if forecast is None:
+        raise StreamTuneError("a plan needs rates: add --forecast FILE, or --forecast history --history FOLDER")
+    if not 0 < level < 1:
+        raise StreamTuneError(f"--level must be between 0 and 1, but got {level:g}")
+    if changes not in ("job", "instance"):
+        raise StreamTuneError(f"--changes must be job or instance, but got '{changes}'")
+    answer, foreseen, ahead, past = _planned(
+        job, forecast, history, epoch, horizon, level, headroom, capacity, selectivity, current, prices, changes
+    )
+    if picture is not None:
+        from streamtune.provisioning.pictures import draw_plan
+
+        draw_plan(picture, past, foreseen, ahead, level)
+        answer["picture"] = str(picture)
+    if as_json:
+        print_json(answer)
+    else:
+        _print(answer, ahead)
+
+
+def _planned(
+    job: str,
+    source: str,
+    history: str | None,
+    epoch_s: float,
+    horizon: int,
+    level: float,
+    headroom: float,
+    capacity: str | None,
+    selectivity: str | None,
+    current: str | None,
+    prices: Path | None,
+    changes: str,
+) -> tuple[dict[str, Any], Forecast, AheadPlan, Any]:
+    from streamtune.cli.arguments import find_job, parse_plan, parse_selectivities
+    from streamtune.cli.plan_sources import capacities_of, rates_of
+    from streamtune.forecasts.selection import forecast
+    from streamtune.forecasts.settings import ForecastSettings
+    from streamtune.provisioning.ahead import plan_ahead
+    from streamtune.provisioning.prices import PriceList, load_prices
+    from streamtune.provisioning.settings import AheadSettings
+
+    spec = find_job(job)
+    past = rates_of(source, history, spec.job, None)
+    series = past.coarser(epoch_s) if epoch_s > past.step_s else past
+    capacities = capacities_of(spec, _capacities(capacity, spec.job), parse_selectivities(selectivity, spec.job))
+    levels = tuple(sorted({0.5, level}))
+    foreseen = forecast(series, ForecastSettings(horizon=horizon, levels=levels))
+    running = {key: parse_plan(current, spec.job)[key] for key in capacities}
+    costs = load_prices(prices) if prices else PriceList()
+    settings = AheadSettings(changes=changes, headroom=headroom, hold_s=series.step_s, largest=spec.job.max_parallelism)
+    rates = foreseen.at(level)
+    ahead = plan_ahead(rates, capacities, running, costs, series.step_s, settings, float(series.values[-1]))
+    peak = plan_ahead([float(rates.max())] * horizon, capacities, running, costs, series.step_s, settings)
+    answer = {
+        "job": spec.job.name,
+        "forecast": {key: value for key, value in foreseen.as_dict().items() if key != "quantiles"},
+        "held_steps": past.held,
+        "level": level,
+        "rates": [float(rate) for rate in rates],
+        **ahead.as_dict(),
+        "next_change": _change(ahead, running),
+        "peak_cost": peak.cost,
+        "saves": 1 - ahead.cost / peak.cost if peak.cost > 0 else 0.0,
+    }
+    return answer, foreseen, ahead, series
+
+
+def _capacities(text: str | None, job: Any) -> dict[str, float]:
+    from streamtune.cli.arguments import _pairs
+    from streamtune.errors import StreamTuneError
+
+    if text is None:
+        return {}
+    given = dict(_pairs(text, "--capacity"))
+    for key, value in given.items():
+        if key not in job.dataflow.index:
+            raise StreamTuneError(f"--capacity: no operator '{key}': they are {', '.join(job.dataflow.index)}")
+        if not 0 < value < float("inf"):
+            raise StreamTuneError(f"--capacity: '{key}' must be finite and above 0, but got {value:g}")
+    return given
+
+
+def _change(ahead: AheadPlan, running: dict[str, int]) -> dict[str, Any] | None:
+    found = ahead.next_change(running)
+    return None if found is None else {"in_s": found[0], "plan": found[1]}
+
+
+def _print(answer: dict[str, Any], ahead: AheadPlan) -> None:
+    error = answer["forecast"]["error"]
+    known = ", ".join(f"{key} {100 * value:.0f} %" for key, value in error.items()) or "unknown: too little past"
+    out.print(
+        f"{escape(answer['job'])}: forecast by {answer['forecast']['method']}; error on its own past: {known}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table()
+    table.add_column("from", justify="right")
+    for key in ahead.operators:
+        table.add_column(escape(key), justify="right")
+    last = None
+    for epoch, row in enumerate(answer["plan"]):
+        if row != last:
+            seconds = epoch * ahead.epoch_s
+            table.add_row(f"+{seconds / 3600:.2f} h", *(str(row[key]) for key in ahead.operators))
+            last = row
+    out.print(table)
+    out.print(
+        f"cost {answer['cost']:,.4g}, {answer['instance_hours']:,.1f} instance-hours, {answer['changes']} changes; "
+        f"{100 * answer['saves']:.0f} % cheaper than the peak all the time",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for key in ahead.short:
+        err.print(
+            f"operator '{escape(key)}' needs more than its limit at the peak: raise max_parallelism",
+            style="yellow",
+            highlight=False,
+        )

@@ -1,0 +1,108 @@
+"""Where ``streamtune plan`` gets rates and capacities from: the one place that knows histories and emulated jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamtune.dataflow import Job
+from streamtune.errors import StreamTuneError
+
+if TYPE_CHECKING:
+    from streamtune.dataflow.physics import OperatorPhysics
+    from streamtune.dataflow.spec import JobSpec
+    from streamtune.forecasts.series import RateSeries
+    from streamtune.provisioning.ahead import Capacity
+
+
+def rates_of(source: str, history: str | None, job: Job, step_s: float | None) -> RateSeries:
+    """A job's past rates: from a CSV file, or from the runs of a history."""
+    from streamtune.forecasts.series import read_series
+
+    if source != "history":
+        return read_series(Path(source), step_s=step_s)
+    if history is None:
+        raise StreamTuneError("--forecast history needs to know where the history is: add --history FOLDER")
+    return _rates_of_history(history, job, step_s)
+
+
+def _rates_of_history(location: str, job: Job, step_s: float | None) -> RateSeries:
+    from streamtune.cli.history import open_history
+    from streamtune.forecasts.series import series_of, total_rates
+
+    with open_history(location, None, None, "parquet") as history:
+        frame = history.runs.read()
+        rows = frame.filter(frame["job"] == job.name).select("observed_at", "source_rates").collect()
+    moments = total_rates((row["observed_at"].timestamp(), dict(row["source_rates"])) for row in rows)
+    return series_of(moments, step_s=step_s, place=f"runs of '{job.name}' in {location}")
+
+
+@dataclass(frozen=True)
+class OperatorCapacity:
+    """An operator's input per record/s of the job's sources, and what one instance takes."""
+
+    input_share: float
+    per_instance: float
+
+    def instances_for(self, rate_per_s: float) -> int:
+        return max(1, math.ceil(rate_per_s * self.input_share / self.per_instance * (1 - 1e-9)))
+
+
+@dataclass(frozen=True)
+class EmulatedCapacity:
+    """What the physics of an emulated job says: speed-up is not linear there."""
+
+    operator: str
+    physics: OperatorPhysics
+    input_share: float
+
+    def instances_for(self, rate_per_s: float) -> int:
+        from streamtune.dataflow.physics import smallest_parallelism
+
+        demand = rate_per_s * self.input_share
+        least = smallest_parallelism(self.physics, demand, 100_000)
+        if least is None:
+            raise StreamTuneError(f"operator '{self.operator}' cannot serve {demand:,.0f} records/s at any parallelism")
+        return least
+
+
+def capacities_of(spec: JobSpec, given: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, Capacity]:
+    """For each operator but the sources: what was given, else the physics of an emulated job."""
+    job, physics = spec.job, spec.physics or {}
+    total = sum(job.source_rates.values())
+    if total <= 0:
+        raise StreamTuneError(f"the sources of '{job.name}' have no rate: give them one in the job spec")
+    known = {key: one.selectivity for key, one in physics.items()} | dict(selectivities)
+    shares = {key: rate / total for key, rate in _input_rates(job, known).items()}
+    found: dict[str, Capacity] = {}
+    for operator in job.dataflow.operators:
+        if operator.is_source:
+            continue
+        if operator.id in given:
+            found[operator.id] = OperatorCapacity(shares[operator.id], given[operator.id])
+        elif operator.id in physics:
+            found[operator.id] = EmulatedCapacity(operator.id, physics[operator.id], shares[operator.id])
+        else:
+            raise StreamTuneError(
+                f"what an instance of '{operator.id}' can do is not known: add --capacity {operator.id}=RECORDS_PER_S"
+            )
+    return found
+
+
+def _input_rates(job: Job, selectivities: Mapping[str, float]) -> dict[str, float]:
+    """Records/s into each operator at the nominal rates; what is not known passes every record on."""
+    inputs: dict[str, float] = {}
+
+    def output_of(key: str) -> float:
+        return input_of(key) * selectivities.get(key, 1.0)
+
+    def input_of(key: str) -> float:
+        if key not in inputs:
+            before = job.dataflow.predecessors(key)
+            inputs[key] = sum(output_of(one) for one in before) if before else job.source_rates.get(key, 0.0)
+        return inputs[key]
+
+    return {key: input_of(key) for key in job.dataflow.index}

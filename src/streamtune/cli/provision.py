@@ -1,0 +1,229 @@
+"""``streamtune provision``: samples, models and plans of instances with different CPU and memory (QEScalor)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from streamtune.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from streamtune.provisioning.oprpm.model import OperatorModel
+    from streamtune.provisioning.plans import ProvisionPlan
+    from streamtune.provisioning.sampling.samples import Provision
+
+app = typer.Typer(
+    name="provision",
+    help="QEScalor: how much CPU and memory per instance, and the cheapest plan over the coming epochs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+@app.command()
+def plan(
+    problem: Annotated[Path, typer.Argument(help="Problem file: sizes, start_cost, stop_cost, workload, initial.")],
+    method: Annotated[str, typer.Option(help="exact, qcesa (the paper's), cba:SIZE (one size) or peak.")] = "exact",
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Time to spend at most; default 8, or 50 above 2,000 epochs × sizes.")
+    ] = None,
+    gap: Annotated[float, typer.Option(min=0, max=1, help="Stop early at this proven gap.")] = 0.001,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the order of the search.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the cheapest instances of each size in each epoch that serve the whole workload (Eq. 1 to 3).
+
+    The answer says what was proven: 'optimal', or the gap, how much cheaper a plan could be at most.
+
+    \b
+    Examples:
+      streamtune provision plan problem.yaml
+      streamtune provision plan problem.json --method qcesa --json
+      streamtune provision plan problem.yaml --method cba:small
+    """
+    from streamtune.provisioning.methods import compile_kernels, plan_by
+    from streamtune.provisioning.problem import load_problem
+    from streamtune.provisioning.settings import SolverSettings
+
+    wanted = load_problem(problem)
+    compile_kernels()
+    found = plan_by(method, wanted, SolverSettings(seconds=seconds, gap=min(gap, 0.999), seed=seed))
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_plan(found)
+
+
+def print_plan(found: ProvisionPlan) -> None:
+    """The plan as runs of equal epochs, with its costs and what is proven."""
+    answer: dict[str, Any] = found.as_dict()
+    proof = "optimal" if answer["optimal"] else f"at most {100 * answer['gap']:.2f} % above the optimum"
+    out.print(
+        f"{escape(found.method)}: cost {answer['cost']:,.6g}, {proof}, found in {answer['seconds']:.2f} s",
+        highlight=False,
+        soft_wrap=True,
+    )
+    out.print(
+        f"running {answer['running_cost']:,.6g}, {answer['starts']:,} starts, {answer['stops']:,} stops",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table()
+    table.add_column("epochs", justify="right")
+    used = [name for name in answer["plan"][0] if any(row[name] for row in answer["plan"])]
+    for name in used:
+        table.add_column(escape(name), justify="right")
+    begin = 0
+    for epoch in range(1, len(answer["plan"]) + 1):
+        if epoch == len(answer["plan"]) or answer["plan"][epoch] != answer["plan"][begin]:
+            span = f"{begin}" if epoch == begin + 1 else f"{begin} to {epoch - 1}"
+            table.add_row(span, *(f"{answer['plan'][begin][name]:,}" for name in used))
+            begin = epoch
+    out.print(table)
+    if not used:
+        err.print("nothing has to run: the workload is 0 in every epoch", style="dim")
+
+
+@app.command()
+def sample(
+    operator: Annotated[str, typer.Argument(help="CO1, CO2 (compute-bound), CMO1 or CMO2 (with state in memory).")],
+    target: Annotated[Path, typer.Option("--out", help="File of the samples to write (JSON).")],
+    algorithm: Annotated[str, typer.Option(help="ours, dsa (the paper's), or fssa:STEP.")] = "ours",
+    smallest: Annotated[str, typer.Option(help="Smallest provision, CORES:MIB.")] = "0.1:20",
+    largest: Annotated[str, typer.Option(help="Largest provision, CORES:MIB.")] = "1.2:96",
+    steps: Annotated[int, typer.Option(min=2, max=1000, help="Provisions on the ladder between them.")] = 16,
+    state_mb: Annotated[float, typer.Option(min=1, help="MiB of state of CMO1 and CMO2.")] = 48.0,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Sample calibrated physics, not a process.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulator's noise.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what one instance does with how much CPU and memory, under real limits (control groups, as root).
+
+    \b
+    Examples:
+      streamtune provision sample CMO1 --out cmo1.json
+      streamtune provision sample CO1 --algorithm fssa:2 --largest 1.6:96 --out co1.json
+      streamtune provision sample CMO2 --simulated --out cmo2.json
+    """
+    from streamtune.labs.sampling import OPERATORS, ProcessSampler
+    from streamtune.provisioning.problem import ProvisioningError
+    from streamtune.provisioning.sampling.algorithms import dsa, fssa, ladder, ours
+    from streamtune.provisioning.sampling.physics import KNOWN, SimulatedSampler
+    from streamtune.provisioning.sampling.samples import Sampler, write_samples
+
+    if operator not in OPERATORS:
+        raise ProvisioningError(f"unknown operator '{operator}': choose from {', '.join(OPERATORS)}")
+    rungs = ladder(_provision(smallest, "--smallest"), _provision(largest, "--largest"), steps)
+    sampler: Sampler = (
+        SimulatedSampler(KNOWN[operator], seed=seed) if simulated else ProcessSampler(operator, state_mb=state_mb)
+    )
+    name, _, step = algorithm.partition(":")
+    if name == "ours" and not step:
+        found = ours(rungs, sampler)
+    elif name == "dsa" and not step:
+        found = dsa(rungs, sampler)
+    elif name == "fssa" and step.isdigit():
+        found = fssa(rungs, sampler, int(step))
+    else:
+        raise ProvisioningError(f"unknown algorithm '{algorithm}': choose ours, dsa or fssa:STEP")
+    notes = {"algorithm": algorithm, "sampler": "simulated" if simulated else "process"}
+    write_samples(target, operator, found, notes)
+    rows = [one.model_dump(exclude_none=True) for one in found]
+    if as_json:
+        print_json({"operator": operator, **notes, "samples": rows, "file": str(target)})
+        return
+    table = Table(title=f"{operator}: {len(found)} samples in {sum(one.seconds for one in found):.1f} s")
+    for heading in ("cores", "MiB", "records/s", "spread", "cores used"):
+        table.add_column(heading, justify="right")
+    for one in sorted(found, key=lambda each: each.cpu):
+        used = "" if one.cpu_used is None else f"{one.cpu_used:.2f}"
+        table.add_row(
+            f"{one.cpu:.2f}", f"{one.memory_mb:.0f}", f"{one.performance_per_s:,.0f}", f"{100 * one.spread:.1f} %", used
+        )
+    out.print(table)
+
+
+def _provision(text: str, option: str) -> Provision:
+    from pydantic import ValidationError
+
+    from streamtune.provisioning.problem import ProvisioningError
+    from streamtune.provisioning.sampling.samples import Provision
+
+    cpu, _, memory = text.partition(":")
+    try:
+        return Provision(cpu=float(cpu), memory_mb=float(memory))
+    except (ValueError, ValidationError) as error:
+        raise ProvisioningError(f"{option}: expected CORES:MIB such as 0.5:64, but got {text!r}") from error
+
+
+@app.command()
+def train(
+    samples: Annotated[Path, typer.Argument(help="File that 'streamtune provision sample' wrote.")],
+    target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
+    model: Annotated[str, typer.Option(help="ours (best by cross-validation), or a name: forest, svr…")] = "ours",
+    seed: Annotated[int, typer.Option(min=0, help="Of folds and forests.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn an operator's performance over CPU and memory from its samples (OPRPM).
+
+    \b
+    Examples:
+      streamtune provision train cmo1.json --out cmo1-model
+      streamtune provision train cmo1.json --model forest --out cmo1-forest
+    """
+    from streamtune.provisioning.oprpm.model import train as learn
+    from streamtune.provisioning.sampling.samples import read_samples
+
+    operator, taken = read_samples(samples)
+    found = learn(operator, taken, model, seed)
+    found.save(target)
+    _print_model(found, as_json)
+
+
+@app.command()
+def show(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    provisions: Annotated[list[str] | None, typer.Option("--at", help="Predict at CORES:MIB; may be repeated.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a model: what it rests on, its error, and what it predicts; checks every file first.
+
+    \b
+    Examples:
+      streamtune provision show cmo1-model --at 0.5:64 --at 1:96
+    """
+    from streamtune.provisioning.oprpm.model import OperatorModel
+
+    _print_model(OperatorModel.load(model), as_json, [_provision(text, "--at") for text in provisions or ()])
+
+
+def _print_model(model: OperatorModel, as_json: bool, at: list[Provision] | None = None) -> None:
+    predicted = model.performance(at).tolist() if at else []
+    answer = {
+        "operator": model.operator,
+        "model": model.name,
+        "samples": len(model.samples),
+        "error": model.error,
+        "errors": model.errors,
+        "predicted": [
+            {"cpu": one.cpu, "memory_mb": one.memory_mb, "performance_per_s": rate}
+            for one, rate in zip(at or [], predicted, strict=True)
+        ],
+    }
+    if as_json:
+        print_json(answer)
+        return
+    out.print(
+        f"{escape(model.operator)}: {model.name} of {len(model.samples)} samples, "
+        f"relative error {100 * model.error:.1f} % by cross-validation",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for one, rate in zip(at or [], predicted, strict=True):
+        out.print(f"{one.cpu:g} cores, {one.memory_mb:g} MiB: {rate:,.0f} records/s", highlight=False)

@@ -1,0 +1,21 @@
+"""Rates to come, from a job's own past: quantiles, with the error the method made before."""
+
+from __future__ import annotations
+
+from streamtune.forecasts.base import Forecast, Forecaster
+from streamtune.forecasts.selection import back_test, choose, forecast
+from streamtune.forecasts.series import ForecastError, RateSeries, read_series, series_of
+from streamtune.forecasts.settings import ForecastSettings
+
+__all__ = [
+    "Forecast",
+    "ForecastError",
+    "ForecastSettings",
+    "Forecaster",
+    "RateSeries",
+    "back_test",
+    "choose",
+    "forecast",
+    "read_series",
+    "series_of",
+]

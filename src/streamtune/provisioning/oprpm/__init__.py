@@ -1,0 +1,1 @@
+"""OPRPM: models of performance over provision, chosen, stored, and watched for drift."""

@@ -1,0 +1,75 @@
+"""Price lists: what cores, memory, starts and stops cost, and the sizes that follow from a model of an operator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+from pydantic import Field, ValidationError
+
+from streamtune.frozen import Frozen
+from streamtune.provisioning.problem import ProvisioningError, Size
+from streamtune.provisioning.sampling.samples import Provision
+
+
+class PriceList(Frozen):
+    """Prices in any one currency. The defaults are round numbers of the large clouds' lists in US dollars."""
+
+    per_core_hour: float = Field(default=0.04, ge=0, allow_inf_nan=False, description="One core for an hour.")
+    per_gib_hour: float = Field(default=0.005, ge=0, allow_inf_nan=False, description="One GiB for an hour.")
+    start: float = Field(default=0.002, ge=0, allow_inf_nan=False, description="Starting one instance.")
+    stop: float = Field(default=0.0005, ge=0, allow_inf_nan=False, description="Stopping one instance.")
+    change: float = Field(
+        default=0.01, ge=0, allow_inf_nan=False, description="One reconfiguration of a job: its downtime, its risk."
+    )
+    cores: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="Cores of an instance of no other size.")
+    gib: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="GiB of such an instance.")
+
+    def per_epoch(self, cpu: float, memory_mb: float, epoch_s: float) -> float:
+        """What an instance costs per epoch.
+
+        >>> round(PriceList(per_core_hour=0.04, per_gib_hour=0.01).per_epoch(2, 1024, 1800), 6)
+        0.045
+        """
+        return (cpu * self.per_core_hour + memory_mb / 1024 * self.per_gib_hour) * epoch_s / 3600
+
+    def instance_per_epoch(self, epoch_s: float) -> float:
+        """What an instance of no other size costs per epoch."""
+        return self.per_epoch(self.cores, 1024 * self.gib, epoch_s)
+
+
+def load_prices(path: Path) -> PriceList:
+    """A price list from a YAML or JSON file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except OSError as error:
+        raise ProvisioningError(f"{path} cannot be read: {error.strerror}. Check the path") from error
+    except (json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ProvisioningError(f"{path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+    if not isinstance(data, dict):
+        raise ProvisioningError(f"{path}: must be a mapping such as per_core_hour: 0.04")
+    try:
+        return PriceList.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ProvisioningError(f"{path}: {place}: {first['msg']}, but got {first['input']!r}") from error
+
+
+def sizes_for(
+    provisions: Sequence[Provision], performance_per_s: Sequence[float], prices: PriceList, epoch_s: float
+) -> tuple[Size, ...]:
+    """The sizes of a planning problem; their names tell cores and MiB."""
+    return tuple(
+        Size(
+            name=f"{one.cpu:g}c{one.memory_mb:g}m",
+            cpu=one.cpu,
+            memory_mb=one.memory_mb,
+            performance_per_s=float(rate),
+            price=prices.per_epoch(one.cpu, one.memory_mb, epoch_s),
+        )
+        for one, rate in zip(provisions, performance_per_s, strict=True)
+    )

@@ -1,0 +1,165 @@
+"""The planning problem of QEScalor (Eq. 1 to 3): sizes with prices, start and stop costs, a workload over epochs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from streamtune.errors import StreamTuneError
+from streamtune.frozen import Frozen
+
+SLACK = 1e-9  # relative: eleven instances of 0.1 records/s serve 1.1 records/s
+
+
+class ProvisioningError(StreamTuneError):
+    """A problem that cannot be read, or that no plan can solve."""
+
+
+class Size(Frozen):
+    """One way to equip an instance, what it does per second, and what it costs per epoch."""
+
+    name: str = Field(min_length=1, description="How plans call it.")
+    cpu: float = Field(gt=0, allow_inf_nan=False, description="Cores.")
+    memory_mb: float = Field(gt=0, allow_inf_nan=False, description="MiB of memory.")
+    performance_per_s: float = Field(ge=0, allow_inf_nan=False, description="Records/s that one instance serves.")
+    price: float = Field(ge=0, allow_inf_nan=False, description="Cost of one running instance per epoch.")
+
+
+class Machine(Frozen):
+    """The largest machine there is: a size that does not fit on it cannot be started."""
+
+    cpu: float = Field(gt=0, allow_inf_nan=False, description="Cores.")
+    memory_mb: float = Field(gt=0, allow_inf_nan=False, description="MiB of memory.")
+
+
+class Problem(Frozen):
+    """Cheapest numbers of instances of each size in each epoch, so that every epoch's workload is served.
+
+    >>> small = Size(name="small", cpu=1, memory_mb=512, performance_per_s=100, price=1)
+    >>> Problem(sizes=(small,), start_cost=1, stop_cost=0, workload=(50, 250)).epochs
+    2
+    """
+
+    sizes: tuple[Size, ...] = Field(min_length=1, description="The sizes to choose from.")
+    start_cost: float = Field(ge=0, allow_inf_nan=False, description="Cost of starting one instance.")
+    stop_cost: float = Field(ge=0, allow_inf_nan=False, description="Cost of stopping one instance.")
+    workload: tuple[float, ...] = Field(min_length=1, description="Records/s to serve in each epoch.")
+    initial: dict[str, int] | None = Field(
+        default=None, description="What runs before the first epoch; without it the first epoch starts free of charge."
+    )
+    largest_machine: Machine | None = Field(default=None, description="Sizes must fit on it, where given.")
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        names = [size.name for size in self.sizes]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two sizes are called '{name}': give each its own name")
+        for epoch, rate in enumerate(self.workload):
+            if not math.isfinite(rate) or rate < 0:
+                raise ValueError(f"the workload of epoch {epoch} must be finite and at least 0, but got {rate}")
+        for name, count in (self.initial or {}).items():
+            if name not in names:
+                raise ValueError(f"initial: there is no size '{name}': the sizes are {', '.join(names)}")
+            if count < 0:
+                raise ValueError(f"initial: '{name}' must be at least 0, but got {count}")
+        self._check_machine()
+        self._check_served()
+        return self
+
+    def _check_machine(self) -> None:
+        if self.largest_machine is None:
+            return
+        for size in self.sizes:
+            if size.cpu > self.largest_machine.cpu or size.memory_mb > self.largest_machine.memory_mb:
+                raise ValueError(
+                    f"size '{size.name}' ({size.cpu:g} cores, {size.memory_mb:g} MiB) fits on no machine: the "
+                    f"largest has {self.largest_machine.cpu:g} cores and {self.largest_machine.memory_mb:g} MiB"
+                )
+
+    def _check_served(self) -> None:
+        peak = max(self.workload)
+        if peak > 0 and all(size.performance_per_s == 0 for size in self.sizes):
+            raise ValueError(
+                f"nothing can serve the workload of epoch {self.workload.index(peak)} ({peak:g} records/s): "
+                "every size has a performance of 0"
+            )
+        strongest = max(size.performance_per_s for size in self.sizes)
+        if peak > 0 and peak / strongest > 1e6:
+            raise ValueError(
+                f"the workload of epoch {self.workload.index(peak)} ({peak:g} records/s) needs more than a million "
+                f"instances of the strongest size ({strongest:g} records/s): check the units of both"
+            )
+
+    @property
+    def epochs(self) -> int:
+        return len(self.workload)
+
+    def size(self, name: str) -> Size:
+        """The size of this name."""
+        for size in self.sizes:
+            if size.name == name:
+                return size
+        raise ProvisioningError(f"there is no size '{name}': the sizes are {', '.join(s.name for s in self.sizes)}")
+
+
+def load_problem(path: Path) -> Problem:
+    """A problem from a YAML or JSON file; ``workload`` may be the name of a CSV beside it."""
+    data = _read(path)
+    if not isinstance(data, dict):
+        raise ProvisioningError(f"{path}: must be a mapping with sizes, start_cost, stop_cost and workload")
+    return problem_of(data, path)
+
+
+def problem_of(data: dict[str, Any], path: Path) -> Problem:
+    """Check what was read; every error names the file and the field."""
+    if isinstance(data.get("workload"), str):
+        data = {**data, "workload": read_workload(path.parent / data["workload"])}
+    try:
+        return Problem.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        got = "" if isinstance(first["input"], (dict, list)) or not place else f", but got {first['input']!r}"
+        raise ProvisioningError(f"{path}: {f'{place}: ' if place else ''}{problem}{got}") from error
+
+
+def read_workload(path: Path) -> list[float]:
+    """The last column of a CSV, one row per epoch; a header is skipped, a gap or a word is refused with its line."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except OSError as error:
+        raise ProvisioningError(f"{path} cannot be read: {error.strerror}. Check the path") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ProvisioningError(f"{path} is no CSV file: {error}") from error
+    values: list[float] = []
+    for line, row in enumerate(rows, start=1):
+        try:
+            values.append(float(row[-1]))
+        except ValueError:
+            if line == 1:
+                continue
+            raise ProvisioningError(
+                f"{path}, line {line}: expected records/s, but got {row[-1]!r}. Fill the gap or remove the epoch"
+            ) from None
+    if not values:
+        raise ProvisioningError(f"{path} holds no workload: it needs one number per epoch")
+    return values
+
+
+def _read(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except OSError as error:
+        raise ProvisioningError(f"{path} cannot be read: {error.strerror}. Check the path") from error
+    except (json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ProvisioningError(f"{path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,143 @@
+"""Eq. 1 in arrays, and its exact dynamic programme over the lattice of count vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from streamtune.provisioning.envelope import capacity_limits
+from streamtune.provisioning.lattice import Lattice, build_lattice, sweep_epochs, trace_back
+from streamtune.provisioning.plans import initial_counts, performances, prices
+from streamtune.provisioning.problem import Problem
+
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem as arrays; sizes are columns."""
+
+    performance: Floats
+    price: Floats
+    start_cost: float
+    stop_cost: float
+    workload: Floats
+    initial: Counts | None
+    peak: float = 0.0  # of the whole horizon, where this is a part of it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "peak", max(self.peak, float(self.workload.max())))
+
+    @classmethod
+    def of(cls, problem: Problem) -> Instance:
+        workload = np.array(problem.workload, dtype=np.float64)
+        start, stop = problem.start_cost, problem.stop_cost
+        return cls(performances(problem), prices(problem), start, stop, workload, initial_counts(problem))
+
+    @property
+    def epochs(self) -> int:
+        return len(self.workload)
+
+    @property
+    def sizes(self) -> int:
+        return len(self.price)
+
+    def only(self, columns: Sequence[int] | Counts, workload: Floats | None = None) -> Instance:
+        """The same with some of the sizes, and perhaps another workload."""
+        chosen = np.asarray(columns, dtype=np.int64)
+        return replace(
+            self,
+            performance=self.performance[chosen],
+            price=self.price[chosen],
+            workload=self.workload if workload is None else workload,
+            initial=None if self.initial is None else self.initial[chosen],
+        )
+
+    def window(self, first: int, end: int) -> Instance:
+        """The epochs from ``first`` to before ``end``; what ran before is known for the first window only."""
+        return replace(self, workload=self.workload[first:end], initial=self.initial if first == 0 else None)
+
+    def cost(self, counts: Counts) -> float:
+        """Eq. 1."""
+        rows = counts if self.initial is None else np.vstack([self.initial[None, :], counts])
+        change = np.diff(rows, axis=0)
+        turned = self.start_cost * np.maximum(change, 0).sum() + self.stop_cost * np.maximum(-change, 0).sum()
+        return float((counts @ self.price).sum() + turned)
+
+    def limits(self) -> Floats:
+        """The capacity limits of an optimal plan, epoch by epoch."""
+        return capacity_limits(
+            self.workload, self.performance, self.price, self.start_cost, self.stop_cost, self.initial
+        )
+
+
+@dataclass
+class Programme:
+    """The dynamic programme of an instance over a lattice that was built once."""
+
+    instance: Instance
+    limits: Floats
+    lattice: Lattice
+    run_cost: Floats
+    stop_moves: npt.NDArray[np.int8]
+    start_moves: npt.NDArray[np.int8]
+
+    @classmethod
+    def of(cls, instance: Instance, limits: Floats, most_states: int) -> Programme | None:
+        """None where the lattice is larger than ``most_states``."""
+        lattice = build_lattice(instance.performance, float(limits.max()), most_states)
+        if lattice is None:
+            return None
+        moves = np.full((2, instance.epochs, len(lattice)), -1, dtype=np.int8)
+        return cls(instance, limits, lattice, lattice.states @ instance.price, moves[0], moves[1])
+
+    def solve(
+        self, rest: Floats | None = None, cell: float = 1.0, ends: tuple[Floats, Floats] | None = None
+    ) -> tuple[float, Counts]:
+        """The lowest cost and its counts.
+
+        ``rest`` prices what the counts leave unserved (nothing may be, if None). ``ends`` adds a price to each instance
+        of the first epoch, and takes one off each of the last.
+        """
+        lattice, instance = self.lattice, self.instance
+        value = np.zeros(len(lattice))
+        if instance.initial is not None:
+            change = lattice.states - instance.initial
+            value = instance.start_cost * np.maximum(change, 0).sum(axis=1) + instance.stop_cost * np.maximum(
+                -change, 0
+            ).sum(axis=1)
+        if ends is not None:
+            value = value + lattice.states @ ends[0]
+        sweep_epochs(
+            lattice.up,
+            lattice.down,
+            lattice.capacity,
+            lattice.excess,
+            self.run_cost,
+            value,
+            instance.workload,
+            self.limits,
+            float(instance.performance.max()),
+            instance.start_cost,
+            instance.stop_cost,
+            np.zeros((instance.epochs, 1)) if rest is None else rest,
+            cell,
+            self.stop_moves,
+            self.start_moves,
+        )
+        if ends is not None:
+            value = value - lattice.states @ ends[1]
+        last = int(np.argmin(value))
+        path = trace_back(lattice.up, lattice.down, self.stop_moves, self.start_moves, last)
+        return float(value[last]), lattice.states[path].astype(np.int64)
+
+
+def affordable_states(instance: Instance, steps: float, most_bytes: float = 1.5e9) -> int:
+    """How large a lattice may be for one solution of about ``steps`` elementary steps."""
+    by_time = steps / (2 * instance.epochs * instance.sizes)
+    by_memory = most_bytes / (2 * instance.epochs + 12 * instance.sizes + 32)
+    return max(1, int(min(by_time, by_memory)))

@@ -1,0 +1,1 @@
+"""Sampling (OOPSer): what an operator instance does with a given CPU and memory."""
