@@ -16,9 +16,11 @@ from typing import Any
 
 from streamtune.errors import StreamTuneError
 
+Evaluate = Callable[[Mapping[str, Any]], Any]
+
 _LONGEST = 4_000
 _LARGEST_EXPONENT = 64
-_DEEPEST = 60
+_DEEPEST = 200
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -84,7 +86,7 @@ class Expression:
     """
 
     text: str
-    tree: ast.expr
+    evaluate: Evaluate
     names: frozenset[str]
 
     @classmethod
@@ -98,12 +100,12 @@ class Expression:
             raise ExpressionError(f"{text!r} is not an expression such as 'a + b <= 10'") from error
         names: set[str] = set()
         _check(tree, text, names, 0)
-        return cls(text, tree, frozenset(names))
+        return cls(text, _compiled(tree), frozenset(names))
 
     def value(self, names: Mapping[str, Any]) -> Any:
         """:raises ExpressionError: when it has no value there (a division by zero, a text plus a number)."""
         try:
-            return _evaluate(self.tree, names)
+            return self.evaluate(names)
         except KeyError as error:
             known = ", ".join(names) or "none"
             raise ExpressionError(
@@ -150,36 +152,51 @@ def _check(node: ast.expr, text: str, names: set[str], depth: int) -> None:
             _check(child, text, names, depth + 1)
 
 
-def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _compiled(node: ast.expr) -> Evaluate:
+    """The expression as nested functions: several times faster than walking the tree for every point."""
     match node:
         case ast.Constant(value=value):
-            return value
+            return lambda _names: value
         case ast.Name(id=name):
-            return _CONSTANT_NAMES[name] if name in _CONSTANT_NAMES else names[name]
+            if name in _CONSTANT_NAMES:
+                constant = _CONSTANT_NAMES[name]
+                return lambda _names: constant
+            return lambda names: names[name]
         case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](_evaluate(left, names), _evaluate(right, names))
-        case ast.UnaryOp(op=unary, operand=operand):
-            return _UNARY[type(unary)](_evaluate(operand, names))
+            a, binary, b = _compiled(left), _BINARY[type(op)], _compiled(right)
+            return lambda names: binary(a(names), b(names))
+        case ast.UnaryOp(op=sign, operand=operand):
+            unary, inner = _UNARY[type(sign)], _compiled(operand)
+            return lambda names: unary(inner(names))
         case ast.BoolOp(op=ast.And(), values=values):
-            return all(_evaluate(value, names) for value in values)
+            parts = [_compiled(value) for value in values]
+            return lambda names: all(part(names) for part in parts)
         case ast.BoolOp(values=values):
-            return any(_evaluate(value, names) for value in values)
+            parts = [_compiled(value) for value in values]
+            return lambda names: any(part(names) for part in parts)
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _evaluate(body if _evaluate(test, names) else orelse, names)
+            condition, then, other = _compiled(test), _compiled(body), _compiled(orelse)
+            return lambda names: then(names) if condition(names) else other(names)
         case ast.Tuple(elts=items) | ast.List(elts=items):
-            return tuple(_evaluate(item, names) for item in items)
-        case ast.Call(func=ast.Name(id=function), args=arguments):
-            return _FUNCTIONS[function](*(_evaluate(argument, names) for argument in arguments))
+            parts = [_compiled(item) for item in items]
+            return lambda names: tuple(part(names) for part in parts)
+        case ast.Call(func=ast.Name(id=called), args=arguments):
+            function, parts = _FUNCTIONS[called], [_compiled(argument) for argument in arguments]
+            return lambda names: function(*(part(names) for part in parts))
         case ast.Compare(left=first, ops=ops, comparators=others):
-            return _chain(_evaluate(first, names), ops, others, names)
+            return _chain(_compiled(first), [_COMPARE[type(op)] for op in ops], [_compiled(one) for one in others])
         case _:  # pragma: no cover  nothing else passes _check
             raise TypeError(f"{ast.dump(node)} cannot be evaluated")
 
 
-def _chain(left: Any, ops: list[ast.cmpop], others: list[ast.expr], names: Mapping[str, Any]) -> bool:
-    for op, other in zip(ops, others, strict=True):
-        right = _evaluate(other, names)
-        if not _COMPARE[type(op)](left, right):
-            return False
-        left = right
-    return True
+def _chain(first: Evaluate, signs: list[Callable[[Any, Any], Any]], others: list[Evaluate]) -> Evaluate:
+    def compare(names: Mapping[str, Any]) -> bool:
+        left = first(names)
+        for sign, other in zip(signs, others, strict=True):
+            right = other(names)
+            if not sign(left, right):
+                return False
+            left = right
+        return True
+
+    return compare

@@ -7,7 +7,10 @@ keep a fit with five points sane. Expected improvement over the best *mean*, sin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +21,20 @@ _JITTER = 1e-8
 # Log-normal priors: length scales around 0.35·√d (a cube's diagonal grows so), noise around 10 % of the spread.
 _LENGTH, _LENGTH_SIGMA = 0.35, 0.8
 _NOISE, _NOISE_SIGMA = 0.01, 1.5
+
+
+@cache
+def _threads() -> Any:
+    import scipy.linalg  # noqa: F401  it brings a library of its own, which must be loaded to be limited
+    import scipy.optimize  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def one_thread() -> Any:
+    """A context in which linear algebra uses one thread: matrices here are small, and sums keep one order."""
+    return _threads().limit(limits=1)
 
 
 @dataclass(frozen=True)
@@ -55,27 +72,43 @@ class Process:
         return np.asarray(sd * (z * norm.cdf(z) + norm.pdf(z)), dtype=float)
 
 
-def fit(x: Vector, y: Vector, counts: Vector | None = None) -> Process:
-    """Fit to rows ``x`` in the unit cube; ``counts``: how many measurements each value is the mean of."""
+def fit(
+    x: Vector,
+    y: Vector,
+    counts: Vector | None = None,
+    *,
+    groups: Sequence[int] | None = None,
+    noise_sd: float | None = None,
+) -> Process:
+    """Fit to rows ``x`` in the unit cube.
+
+    :param counts: how many measurements each value is the mean of.
+    :param groups: column → which length scale it has; columns of one group share theirs.
+    :param noise_sd: what one measurement is off by, where repeated measurements have told.
+    """
     from scipy.optimize import minimize
 
     counts = np.ones(len(y)) if counts is None else counts
     mean = float(np.average(y, weights=counts))
     scale = float(np.std(y)) or 1.0
     target = (y - mean) / scale
-    size = x.shape[1]
-    centre = np.log([_LENGTH * np.sqrt(size)] * size + [_NOISE])
-    widths = np.array([_LENGTH_SIGMA] * size + [_NOISE_SIGMA])
-    squares = (x[:, None, :] - x[None, :, :]) ** 2
+    group = np.arange(x.shape[1]) if groups is None else np.asarray(groups)
+    size = int(group.max()) + 1
+    noise_centre = _NOISE if noise_sd is None else min(1.0, max(1e-6, (noise_sd / scale) ** 2))
+    centre = np.log([*(_LENGTH * np.sqrt(np.sum(group == one)) for one in range(size)), noise_centre])
+    centre[:-1] += 0.5 * np.log(size)
+    widths = np.array([_LENGTH_SIGMA] * size + [_NOISE_SIGMA if noise_sd is None else 0.3])
+    columns = (x[:, None, :] - x[None, :, :]) ** 2
+    squares = np.stack([columns[:, :, group == one].sum(axis=2) for one in range(size)], axis=2)
 
     def loss(theta: Vector) -> tuple[float, Vector]:
         value, gradient = _negative_log_posterior(theta, squares, target, counts)
         offset = (theta - centre) / widths
         return value + 0.5 * float(offset @ offset), gradient + offset / widths
 
-    limits = [(np.log(0.02), np.log(20.0 * np.sqrt(size)))] * size + [(np.log(1e-6), np.log(2.0))]
+    limits = [(np.log(0.02), np.log(20.0 * np.sqrt(x.shape[1])))] * size + [(np.log(1e-6), np.log(2.0))]
     theta = minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": 60}).x
-    lengths, noise = np.exp(theta[:-1]), float(np.exp(theta[-1]))
+    lengths, noise = np.exp(theta[:-1])[group], float(np.exp(theta[-1]))
     factor, weights = _solve(_kernel(x, x, lengths), noise, counts, target)
     return Process(x, lengths, noise, mean, scale, factor, weights)
 

@@ -25,7 +25,7 @@ Value = int | float | str | bool
 Configuration = dict[str, Value]
 Vector = NDArray[np.float64]
 
-_BISECTIONS = 24
+_BISECTIONS = 16
 _SEARCHED_FOR_ONE_FEASIBLE = 20_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 

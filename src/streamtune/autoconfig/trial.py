@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from statistics import fmean, stdev
 
 from pydantic import Field
@@ -45,15 +46,15 @@ class Trial(Frozen):
     why: str = ""
     measurements: tuple[Measurement, ...] = ()
 
-    @property
+    @cached_property
     def values(self) -> list[float]:
         return [one.value for one in self.measurements if one.value is not None and not one.failed]
 
-    @property
+    @cached_property
     def failed(self) -> bool:
         return any(one.failed for one in self.measurements) or not self.values
 
-    @property
+    @cached_property
     def value(self) -> float | None:
         return None if self.failed else fmean(self.values)
 

@@ -90,5 +90,9 @@ def clamped(knob: Knob, value: float) -> int | float:
 
 
 def _has_collapsed(trials: Sequence[Trial]) -> bool:
-    last = trials[-_ZEROS_IN_A_ROW:]
-    return len(last) == _ZEROS_IN_A_ROW and all(not trial.value for trial in last)
+    zeros = 0
+    for trial in trials:
+        zeros = 0 if trial.value else zeros + 1
+        if zeros == _ZEROS_IN_A_ROW:
+            return True
+    return False

@@ -6,8 +6,8 @@
 3. **Search the rest** (total, batch, concurrency…) with a small Gaussian process over these few coordinates and one
    more, how far a trial's shares were from what is believed now: trials from before the job had spoken still count,
    at a distance. Near a configuration that failed nothing is tried.
-4. **Measure again** where it decides: three times early to learn the noise; if there is any, every third step goes to
-   whatever may still be the best.
+4. **Measure again** where it decides: three times early to learn the noise; if there is any, every third step and
+   later two of three go to whatever may still be the best.
 
 Without readings and weights it is a Gaussian-process optimiser for a few dimensions, with the same care about noise.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from streamtune.autoconfig.choice import candidates, estimates, relative_noise
-from streamtune.autoconfig.process import fit
+from streamtune.autoconfig.process import fit, one_thread
 from streamtune.autoconfig.space import Configuration, Vector, key_of
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.strategies.beliefs import Beliefs, believe
@@ -30,7 +30,7 @@ from streamtune.autoconfig.trial import Suggestion, Trial
 
 _WARM_TRIALS = 3
 _NOISE_CHECKS = (5, 9, 13)
-_CONFIRM_FROM, _CONFIRM_EVERY = 12, 3
+_CONFIRM_SOME, _CONFIRM_MOST = 12, 30
 _NOTICEABLE_NOISE = 0.01
 _RANDOM_POINTS = 192
 _LOCAL_POINTS = 96
@@ -51,11 +51,8 @@ class Ours(Strategy):
 
     def ask(self, trials: Sequence[Trial]) -> Suggestion:
         beliefs = believe(self.space, self.reduced.hints, trials, self._prior())
-        return (
-            self._opening(trials, beliefs)
-            or self._again(trials)
-            or self._search(trials, beliefs)
-        )  # fmt: skip
+        with one_thread():
+            return self._opening(trials, beliefs) or self._again(trials) or self._search(trials, beliefs)
 
     # -- 1: knowledge ----------------------------------------------------------------------------------------------
 
@@ -117,7 +114,8 @@ class Ours(Strategy):
                 best = max(found, key=lambda one: self._sign * one.mean)
                 return Suggestion(knobs=best.knobs, why=f"trial {best.number} again: how noisy is it?")
             return None
-        if noise < _NOTICEABLE_NOISE or number < _CONFIRM_FROM or number % _CONFIRM_EVERY:
+        turn = number % 3 == 0 if number < _CONFIRM_MOST else number % 3 != 0
+        if noise < _NOTICEABLE_NOISE or number < _CONFIRM_SOME or not turn:
             return None
         expected = estimates(found, noise)
         hopes = [
