@@ -23,6 +23,7 @@ import numpy as np
 from streamtune.autoconfig.choice import candidates, estimates, relative_noise
 from streamtune.autoconfig.process import fit, one_thread
 from streamtune.autoconfig.space import Configuration, Vector, key_of
+from streamtune.autoconfig.strategies.ascent import clamped
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.strategies.beliefs import Beliefs, believe
 from streamtune.autoconfig.strategies.reduced import Reduced
@@ -37,6 +38,7 @@ _LOCAL_POINTS = 96
 _BAD_RADIUS = 0.05
 _LARGEST_FIT = 240
 _DESIGN = 4
+_DEVIATION, _DEVIATION_SCALE = 0.35, 2.0
 
 
 class Ours(Strategy):
@@ -134,7 +136,7 @@ class Ours(Strategy):
             knobs = self.decode(self._design_point(number), beliefs)
             return Suggestion(knobs=self.fresh(knobs, trials, number), why="by what the running job told")
         features, values, counts = self._data(good, beliefs)
-        process = fit(features, values, counts)
+        process = fit(features, values, counts, groups=self._groups(beliefs))
         best = float(process.predict(features)[0].max())
         offered = self._offers(good, beliefs, number)
         bad = [self.features(trial.knobs, beliefs) for trial in trials if trial.failed]
@@ -161,11 +163,27 @@ class Ours(Strategy):
         return features, values, np.array([float(len(one.values)) for one in kept])
 
     def features(self, knobs: Configuration, beliefs: Beliefs) -> Vector:
-        """Coordinates of the process: the reduced ones and the distance of the shares from what is believed."""
+        """Coordinates of the process: the reduced ones and how the shares differ from what is believed.
+
+        Where the job has spoken, one number says how far the scarcest operator is below its share. Where it has not,
+        the beliefs are weak and every operator's deviation counts, all with one length scale.
+        """
         reduced = self.reduced.encode(knobs)
         if not self.reduced.hints:
             return reduced
-        return np.append(reduced, self._mismatch(knobs, beliefs))
+        if beliefs.observed:
+            return np.append(reduced, self._mismatch(knobs, beliefs))
+        full = self.space.filled(knobs)
+        degrees = np.array([float(full[name]) for name in self.reduced.hints])
+        shares = np.array([beliefs.shares[name] for name in self.reduced.hints])
+        return np.append(reduced, np.clip(np.log(degrees / (degrees.sum() * shares)) / _DEVIATION_SCALE, -1.0, 1.0))
+
+    def _groups(self, beliefs: Beliefs) -> list[int]:
+        """Column → length scale."""
+        own = list(range(max(1, self.reduced.dimensions)))
+        if not self.reduced.hints:
+            return own
+        return own + [len(own)] * (1 if beliefs.observed else len(self.reduced.hints))
 
     def _mismatch(self, knobs: Configuration, beliefs: Beliefs) -> float:
         """How far the scarcest operator is below its share, on a logarithmic scale, within [0, 1]."""
@@ -189,8 +207,23 @@ class Ours(Strategy):
             moved[int(generator.integers(size))] = True
             step = generator.normal(0.0, generator.choice([0.02, 0.06, 0.15]), size)
             around.append(np.clip(centre + step * moved, 0.0, 1.0))
-        offered = {key_of(knobs): knobs for point in [*cube, *around] for knobs in [self.decode(point, beliefs)]}
-        return list(offered.values())
+        found = [self.decode(point, beliefs) for point in [*cube, *around]]
+        if self.reduced.hints and not beliefs.observed:
+            found += [self._deviated(top[place % len(top)].knobs, generator) for place in range(_LOCAL_POINTS)]
+        return list({key_of(knobs): knobs for knobs in found}.values())
+
+    def _deviated(self, knobs: Configuration, generator: np.random.Generator) -> Configuration:
+        """A good configuration with some operators up and some down: how shares are learnt when nothing is told."""
+        hints = self.reduced.hints
+        count = int(generator.integers(1, max(2, len(hints) // 2) + 1))
+        picked = generator.choice(len(hints), size=min(count, len(hints)), replace=False)
+        full = self.space.filled(knobs)
+        for place in picked:
+            name = hints[int(place)]
+            factor = math.exp(float(generator.choice([-1.0, 1.0])) * _DEVIATION)
+            wanted = float(full[name]) * factor
+            full[name] = clamped(self.space.knobs[name], math.floor(wanted) if factor < 1 else math.ceil(wanted))
+        return self.space.repair(full)
 
 
 def _is_exact(repeats: Sequence[Sequence[float]]) -> bool:
