@@ -9,12 +9,12 @@ three failures, in a row end the ascent, as in the thesis; steps that are left m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from streamtune.autoconfig.space import Configuration, Knob, key_of
+from streamtune.autoconfig.space import Configuration, Knob, Space, key_of
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.trial import Suggestion, Trial, scores
 
@@ -74,12 +74,17 @@ class InformedAscent(LinearAscent):
     name = "ipla"
 
     def rung(self, place: float) -> Configuration:
-        weighted = {name: self.space.knobs[name].weight or 1.0 for name in self.climbing()}
-        knobs = {name: self.space.knobs[name] for name in weighted}
-        lowest = min(knob.bounds[0] / weighted[name] for name, knob in knobs.items())
-        highest = min(knob.bounds[1] / weighted[name] for name, knob in knobs.items())
+        weights = {name: self.space.knobs[name].weight or 1.0 for name in self.climbing()}
+        lowest, highest = multipliers(self.space, weights)
         multiplier = lowest + (highest - lowest) * place
-        return {name: clamped(knobs[name], multiplier * weight) for name, weight in weighted.items()}
+        return {name: clamped(self.space.knobs[name], multiplier * weight) for name, weight in weights.items()}
+
+
+def multipliers(space: Space, weights: Mapping[str, float]) -> tuple[float, float]:
+    """From where every hint is at its lowest to where the heaviest is at its highest."""
+    bounds = {name: space.knobs[name].bounds for name in weights}
+    lowest = min(low / weights[name] for name, (low, _) in bounds.items())
+    return lowest, max(lowest, min(high / weights[name] for name, (_, high) in bounds.items()))
 
 
 def clamped(knob: Knob, value: float) -> int | float:

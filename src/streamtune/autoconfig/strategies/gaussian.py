@@ -6,7 +6,7 @@ maximum a posteriori, and the logarithm of expected improvement (the same maximu
 
 ``bo`` searches the knobs as they are. ``ibo`` searches one multiplier per base weight: the thesis says the optimiser
 "only had to choose a multiplier for these base-parallelism weights", in floating point, and that ibo took *longer* per
-step than bo, so that there was one multiplier per vertex. ``bo180`` is bo with 180 steps.
+step than bo, so that there was one multiplier per vertex; its range is that of ipla's. ``bo180`` is bo with 180 steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from streamtune.autoconfig.problem import Problem
 from streamtune.autoconfig.space import Configuration, Knob, Space, Vector, encode_all
-from streamtune.autoconfig.strategies.ascent import clamped
+from streamtune.autoconfig.strategies.ascent import clamped, multipliers
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.trial import Suggestion, Trial, scores
 
@@ -33,7 +33,6 @@ _RESTARTS = 2
 _CLIMB_STEPS = 60
 _FIT_STEPS = 75
 _LARGEST_FIT = 300
-_MULTIPLIER_RANGE = (0.1, 10.0)
 
 
 class Bayesian(Strategy):
@@ -80,9 +79,9 @@ class InformedBayesian(Bayesian):
 
     def __init__(self, problem: Problem, **settings: object) -> None:
         super().__init__(problem, **settings)  # type: ignore[arg-type]
-        low, high = _MULTIPLIER_RANGE
         self._weights = {name: knob.weight for name, knob in self.space.knobs.items() if knob.weight is not None}
-        multiplier = Knob(type="float", low=low, high=high, log=True)
+        self._range = multipliers(self.space, self._weights) if self._weights else (0.0, 1.0)
+        multiplier = Knob(type="float", low=self._range[0], high=self._range[1])
         knobs = {name: multiplier if name in self._weights else knob for name, knob in self.space.knobs.items()}
         self._multipliers = Space(knobs={name: knob.model_copy(update={"when": None}) for name, knob in knobs.items()})
 
@@ -96,7 +95,7 @@ class InformedBayesian(Bayesian):
 
     def from_knobs(self, knobs: Configuration) -> Configuration:
         full = self.space.filled(knobs)
-        low, high = _MULTIPLIER_RANGE
+        low, high = self._range
         return {**full, **{n: min(high, max(low, float(full[n]) / w)) for n, w in self._weights.items()}}
 
 
