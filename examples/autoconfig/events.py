@@ -34,9 +34,7 @@ def prepare(spark: Any) -> None:
 
 def query(spark: Any, knobs: dict[str, Any]) -> Any:
     """Sums per user and window of 10 s."""
-    events = (
-        spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", knobs["files_per_batch"]).parquet(str(FOLDER))
-    )
+    events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", knobs["files_per_batch"]).parquet(str(FOLDER))
     sums = (
         events.withWatermark("at", "30 seconds")
         .selectExpr("window(at, '10 seconds').start as start", "user", "amount", "at")

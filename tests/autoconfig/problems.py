@@ -63,6 +63,8 @@ def measured(function: Callable[[Configuration], float], noise: float = 0.0, see
     def measure(number: int, suggestion: Suggestion) -> Trial:
         factor = 1.0 + noise * float(np.random.default_rng([seed, number, 77]).standard_normal())
         value = function(suggestion.knobs) * factor
-        return Trial(number=number, knobs=suggestion.knobs, why=suggestion.why, measurements=(Measurement(value=value),))
+        return Trial(
+            number=number, knobs=suggestion.knobs, why=suggestion.why, measurements=(Measurement(value=value),)
+        )
 
     return measure

@@ -21,7 +21,12 @@ COMMAND = "echo $(( 100 - ($0 - 5) * ($0 - 5) ))"
 
 def space_file(folder: Path, **more: Any) -> Path:
     data = {
-        "objective": {"command": ["sh", "-c", COMMAND, "{threads}"], "direction": "maximize", "timeout": 10, "repeats": 1},
+        "objective": {
+            "command": ["sh", "-c", COMMAND, "{threads}"],
+            "direction": "maximize",
+            "timeout": 10,
+            "repeats": 1,
+        },
         "knobs": {
             "threads": {"type": "int", "low": 1, "high": 16, "key": "spark.cores", "default": 2},
             "codec": {"type": "category", "choices": ["a", "b"]},
@@ -68,7 +73,7 @@ def test_resume_and_show(tmp_path: Path) -> None:
     assert len(answer["trials"]) == 10
     shown = invoke("show", store, "--plots", str(tmp_path / "plots"), "--json")
     assert shown["best"] == answer["best"]
-    assert list(shown["importance"])[0] == "threads"
+    assert next(iter(shown["importance"])) == "threads"
     assert shown["config_file"].splitlines()[0].startswith("spark.cores: ")
     assert {Path(path).name for path in shown["plots"]} == {"convergence.svg", "parallel.svg"}
     assert all(Path(path).read_text().startswith("<?xml") for path in shown["plots"])
@@ -103,7 +108,9 @@ def test_bad_options_are_refused(tmp_path: Path, arguments: list[str], message: 
 
 
 def test_a_space_without_a_command_is_refused(tmp_path: Path) -> None:
-    assert "objective.command is missing" in invoke("run", str(space_file(tmp_path, objective={})), fails=StreamTuneError)
+    assert "objective.command is missing" in invoke(
+        "run", str(space_file(tmp_path, objective={})), fails=StreamTuneError
+    )
     assert "nothing to tune" in invoke("run", fails=StreamTuneError)
     assert "holds no session" in invoke("show", str(tmp_path / "none"), fails=StreamTuneError)
 

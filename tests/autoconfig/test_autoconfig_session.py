@@ -102,7 +102,20 @@ def test_a_torn_line_is_cut_off_and_done_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delay", [0.9, 1.6, 2.4])
 def test_kill_9_loses_nothing_and_repeats_nothing(tmp_path: Path, delay: float) -> None:
     path = space_file(tmp_path, sleep=0.3)
-    command = [sys.executable, "-c", MAIN, "autoconfig", "run", str(path), "--steps", "6", "--strategy", "random", "--seed", "1"]
+    command = [
+        sys.executable,
+        "-c",
+        MAIN,
+        "autoconfig",
+        "run",
+        str(path),
+        "--steps",
+        "6",
+        "--strategy",
+        "random",
+        "--seed",
+        "1",
+    ]
     command += ["--store", str(tmp_path / "killed"), "--json"]
     environment = {**os.environ, "PYTHONPATH": str(Path(streamtune.__file__).parents[1])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -122,7 +135,9 @@ def test_kill_9_loses_nothing_and_repeats_nothing(tmp_path: Path, delay: float) 
 def test_repeats_and_their_spread(tmp_path: Path) -> None:
     problem = load_problem(space_file(tmp_path, repeats=3))
     outcome = run(problem, tmp_path / "store", 2)
-    assert [len(one.values) for one in outcome.trials if not one.failed] == [3] * sum(not t.failed for t in outcome.trials)
+    assert [len(one.values) for one in outcome.trials if not one.failed] == [3] * sum(
+        not t.failed for t in outcome.trials
+    )
     assert outcome.trials[0].spread in (0.0, None)
 
 
@@ -179,7 +194,9 @@ def test_requirements_over_figures() -> None:
 
 
 def test_readings_of_operators_are_kept_and_bad_ones_ignored() -> None:
-    good = read_output('{"value": 1, "operators": {"join": {"rate": 10, "busy": 0.5, "parallelism": 2}}}', ObjectiveSpec())
+    good = read_output(
+        '{"value": 1, "operators": {"join": {"rate": 10, "busy": 0.5, "parallelism": 2}}}', ObjectiveSpec()
+    )
     assert good.operators["join"].busy == 0.5
     bad = read_output('{"value": 1, "operators": {"join": {"rate": -1}}}', ObjectiveSpec())
     assert bad.value == 1.0
@@ -196,13 +213,15 @@ def test_restore_puts_the_job_back_after_a_failure(tmp_path: Path) -> None:
 
 def test_budgets() -> None:
     from autoconfig.problems import measured, mixed, mixed_value
-
     from streamtune.autoconfig.session import replay
     from streamtune.autoconfig.strategies import make_strategy
 
     problem = mixed()
     trials = replay(problem, make_strategy("random", problem, seed=0), measured(mixed_value), 3)
-    slow = [one.model_copy(update={"measurements": (one.measurements[0].model_copy(update={"seconds": 10.0}),)}) for one in trials]
+    slow = [
+        one.model_copy(update={"measurements": (one.measurements[0].model_copy(update={"seconds": 10.0}),)})
+        for one in trials
+    ]
     assert Budget(steps=3).spent(slow) == "3 steps"
     assert Budget(steps=9, seconds=41).spent(slow) is None  # 30 s used, 10 s expected: 40 ≤ 41
     assert Budget(steps=9, seconds=39).spent(slow) == "time: 30 of 39 s"

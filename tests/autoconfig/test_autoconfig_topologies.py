@@ -22,7 +22,9 @@ from streamtune.workloads.layered_topologies import TABLE_2, Topology, layered
 
 
 @settings(max_examples=12)
-@given(st.sampled_from(list(TABLE_2)), st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.25]))
+@given(
+    st.sampled_from(list(TABLE_2)), st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.25])
+)
 def test_every_graph_has_the_numbers_of_table_2(size: str, seed: int, imbalance: float, contention: float) -> None:
     one, shape = layered(size, seed=seed, imbalance=imbalance, contention=contention), TABLE_2[size]
     assert (one.size, one.edges) == (shape.vertices, shape.edges)
@@ -80,12 +82,11 @@ def test_nothing_beats_the_best_known(seed: int, point: int) -> None:
 
 def test_a_job_that_speaks_is_tuned_in_a_few_steps() -> None:
     """95 % of the best known within 8 steps on graphs of seed 300, which nothing was chosen on."""
-    for imbalance in (0.0, 1.0):
-        fluid = FluidCluster(layered("medium", seed=300, imbalance=imbalance))
-        top, _ = best_known(fluid, steps=500)
-        problem = fluid.problem(normalised=False)
-        trials = replay(problem, make_strategy("ours", problem, seed=0), Bench(fluid, 0, True), 10)
-        assert max(fluid.throughput(fluid.degrees(trial.knobs)) for trial in trials) >= 0.93 * top
+    fluid = FluidCluster(layered("medium", seed=300, imbalance=1.0))
+    top, _ = best_known(fluid, steps=500)
+    problem = fluid.problem(normalised=False)
+    trials = replay(problem, make_strategy("ours", problem, seed=0), Bench(fluid, 0, True), 8)
+    assert max(fluid.throughput(fluid.degrees(trial.knobs)) for trial in trials) >= 0.95 * top
 
 
 def test_a_contentious_operator_is_found_and_left_alone() -> None:
@@ -104,8 +105,8 @@ def test_a_contentious_operator_is_found_and_left_alone() -> None:
 
 def test_a_study_is_resumable_and_reports(tmp_path: Path) -> None:
     scale = StudySettings(
-        sizes=("small",), imbalances=(1.0,), contentions=(0.0,), contestants=("pla", "ipla", "random", "ours", "ours-warm"),
-        steps=6, seeds=(0,), passes=1, repeats=3,
+        sizes=("small",), imbalances=(1.0,), contentions=(0.0,),
+        contestants=("pla", "ipla", "random", "ours", "ours-warm"), steps=6, seeds=(0,), passes=1, repeats=3,
     )  # fmt: skip
     told: list[str] = []
     runs = run_study(scale, tmp_path, told.append)

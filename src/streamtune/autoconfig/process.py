@@ -25,8 +25,8 @@ _NOISE, _NOISE_SIGMA = 0.01, 1.5
 
 @cache
 def _threads() -> Any:
-    import scipy.linalg  # noqa: F401  it brings a library of its own, which must be loaded to be limited
-    import scipy.optimize  # noqa: F401
+    import scipy.linalg
+    import scipy.optimize  # noqa: F401  its own linear algebra must be loaded to be limited
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -308,7 +308,7 @@ class Space(Frozen):
             f"({'; '.join(self.constraints)}) or give the knobs defaults that keep them"
         )
 
-    def sample(self, generator: np.random.Generator, tries: int = 50) -> Configuration:
+    def sample(self, generator: np.random.Generator, tries: int = 20) -> Configuration:
         """A random allowed configuration: uniform in the cube while rejection works, else pulled back."""
         vector = generator.random(self.dimensions)
         for _ in range(tries if self._parsed else 0):

@@ -13,6 +13,7 @@ from streamtune.autoconfig.problem import Problem, parse_problem
 from streamtune.errors import StreamTuneError
 
 _STATE = "org.apache.spark.sql.execution.streaming.state."
+_HEAP, _ROCKSDB = f"{_STATE}HDFSBackedStateStoreProvider", f"{_STATE}RocksDBStateStoreProvider"
 
 SPARK: dict[str, Any] = {
     "engine": "spark",
@@ -20,7 +21,7 @@ SPARK: dict[str, Any] = {
     "knobs": {
         "shuffle_partitions": {
             "type": "int", "low": 1, "high": 400, "log": True, "default": 200, "key": "spark.sql.shuffle.partitions",
-            "description": "Tasks behind every shuffle, and state stores of a stateful query: each costs time per batch.",
+            "description": "Tasks behind a shuffle, and state stores of a stateful query: each costs time per batch.",
         },
         "files_per_batch": {
             "type": "int", "low": 1, "high": 64, "log": True, "default": 1,
@@ -31,13 +32,13 @@ SPARK: dict[str, Any] = {
             "key": "spark.sql.files.maxPartitionBytes", "description": "Bytes of input files in one task.",
         },
         "state_store": {
-            "type": "category", "choices": [f"{_STATE}HDFSBackedStateStoreProvider", f"{_STATE}RocksDBStateStoreProvider"],
-            "default": f"{_STATE}HDFSBackedStateStoreProvider", "key": "spark.sql.streaming.stateStore.providerClass",
+            "type": "category", "choices": [_HEAP, _ROCKSDB],
+            "default": _HEAP, "key": "spark.sql.streaming.stateStore.providerClass",
             "description": "Where state lives: the heap, or RocksDB beside it for state that is larger.",
         },
         "changelog": {
             "type": "category", "choices": [False, True], "default": False,
-            "when": f"state_store == '{_STATE}RocksDBStateStoreProvider'",
+            "when": f"state_store == '{_ROCKSDB}'",
             "key": "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
             "description": "RocksDB writes changes at a commit instead of snapshots.",
         },
@@ -51,7 +52,8 @@ SPARK: dict[str, Any] = {
             "description": "Run an extra batch without data to let windows close.",
         },
         "retained_batches": {
-            "type": "int", "low": 2, "high": 100, "log": True, "default": 100, "key": "spark.sql.streaming.minBatchesToRetain",
+            "type": "int", "low": 2, "high": 100, "log": True, "default": 100,
+            "key": "spark.sql.streaming.minBatchesToRetain",
             "description": "Old versions of state that are kept.",
         },
     },
@@ -62,7 +64,8 @@ FLINK: dict[str, Any] = {
     "objective": {"direction": "maximize", "timeout": 600},
     "knobs": {
         "buffer_timeout": {
-            "type": "int", "low": 0, "high": 1000, "default": 100, "unit": " ms", "key": "execution.buffer-timeout.interval",
+            "type": "int", "low": 0, "high": 1000, "default": 100, "unit": " ms",
+            "key": "execution.buffer-timeout.interval",
             "description": "How long a record may wait for its network buffer to fill; 0 flushes every record.",
         },
         "object_reuse": {

@@ -2,8 +2,8 @@
 
 Vertices stand in layers; edges go to later layers only. The thesis drew them with GGen and kept three graphs that met
 its numbers; here a seeded search draws a random graph and mends it until vertices, edges, layers, sources and sinks are
-*exactly* Table 2's, so that every seed is another graph of the same kind. Work per tuple is 20 units of 1 ms, or uniform
-in [0, 40] with a mean of 20 ("100 % time imbalance"); vertices with a quarter of all units may be contentious: their
+*exactly* Table 2's: every seed is another graph of the same kind. Work per tuple is 20 units of 1 ms, or uniform in
+[0, 40] with a mean of 20 ("100 % time imbalance"); vertices with a quarter of all units may be contentious: their
 work is multiplied by their own number of instances.
 """
 
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamtune.dataflow import Dataflow, Edge, Operator
 from streamtune.dataflow.operator import Frozen
@@ -36,7 +38,9 @@ class Shape(Frozen):
 
 
 TABLE_2 = {
-    "small": Shape(name="small", vertices=10, edges=17, layers=4, probability=0.40, sources=3, sinks=3, out_degree=1.70),
+    "small": Shape(
+        name="small", vertices=10, edges=17, layers=4, probability=0.40, sources=3, sinks=3, out_degree=1.70
+    ),
     "medium": Shape(
         name="medium", vertices=50, edges=88, layers=5, probability=0.08, sources=17, sinks=17, out_degree=1.76
     ),
@@ -91,7 +95,9 @@ class Topology:
     @cached_property
     def dataflow(self) -> Dataflow:
         """The bare graph, without the work: what similarity and tuners may see."""
-        kinds = ["source" if not self.parents[v] else "sink" if not self.children[v] else "map" for v in range(self.size)]
+        kinds = [
+            "source" if not self.parents[v] else "sink" if not self.children[v] else "map" for v in range(self.size)
+        ]
         operators = tuple(Operator(id=f"v{vertex}", type=kind) for vertex, kind in enumerate(kinds))
         edges = tuple(Edge(f"v{parent}", f"v{v}") for v, parents in enumerate(self.parents) for parent in parents)
         return Dataflow(operators, edges)
@@ -110,7 +116,9 @@ def layered(size: str, *, seed: int, imbalance: float = 0.0, contention: float =
     if size not in TABLE_2:
         raise StreamTuneError(f"no topology size {size!r}: there are {', '.join(TABLE_2)}")
     if not (0 <= imbalance <= 1 and 0 <= contention < 1):
-        raise StreamTuneError(f"imbalance must be in [0, 1] and contention in [0, 1), got {imbalance:g}, {contention:g}")
+        raise StreamTuneError(
+            f"imbalance must be in [0, 1] and contention in [0, 1), got {imbalance:g}, {contention:g}"
+        )
     shape = TABLE_2[size]
     for attempt in range(10_000):
         generator = np.random.default_rng([seed, shape.vertices, attempt])
@@ -128,35 +136,40 @@ def layered(size: str, *, seed: int, imbalance: float = 0.0, contention: float =
     return Topology(name, parents, layer, tuple(float(unit) for unit in units), flags)
 
 
-def _draw(
-    shape: Shape, generator: np.random.Generator
-) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None:
+def _draw(shape: Shape, generator: np.random.Generator) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None:
     """One graph: sources and sinks are chosen first, then edges until their number is right; None if it fails."""
-    layer = np.sort(np.concatenate([np.arange(shape.layers), generator.integers(0, shape.layers, shape.vertices - shape.layers)]))
+    layer = np.sort(
+        np.concatenate([np.arange(shape.layers), generator.integers(0, shape.layers, shape.vertices - shape.layers)])
+    )
     first, last = np.flatnonzero(layer == 0), np.flatnonzero(layer == shape.layers - 1)
     if len(first) > shape.sources or len(last) > shape.sinks:
         return None
     middle = np.flatnonzero((layer > 0) & (layer < shape.layers - 1))
-    sources = set(first) | set(_early(middle, shape.sources - len(first), layer, generator))
+    sources = {int(v) for v in first} | _early(middle, shape.sources - len(first), layer, generator)
     free = np.array([vertex for vertex in middle if vertex not in sources])
     if len(sources) < shape.sources or len(free) < shape.sinks - len(last):
         return None
-    sinks = set(last) | set(_early(free, shape.sinks - len(last), -layer, generator))
+    sinks = {int(v) for v in last} | _early(free, shape.sinks - len(last), -layer, generator)
     if len(sinks) < shape.sinks or sources & sinks:
         return None
     return _connect(shape, layer, sources, sinks, generator)
 
 
-def _early(vertices: np.ndarray, count: int, layer: np.ndarray, generator: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
+def _early(vertices: NDArray[Any], count: int, layer: NDArray[Any], generator: np.random.Generator) -> set[int]:
     """``count`` of the vertices, likelier the earlier their layer: a random graph's sources lie near its top."""
     if count <= 0 or len(vertices) < count:
-        return vertices[:0]
+        return set()
     weight = np.exp(-(layer[vertices] - layer[vertices].min()).astype(float))
-    return generator.choice(vertices, size=count, replace=False, p=weight / weight.sum())
+    chosen = generator.choice(vertices, size=count, replace=False, p=weight / weight.sum())
+    return {int(vertex) for vertex in chosen}
 
 
 def _connect(
-    shape: Shape, layer: np.ndarray, sources: set[int], sinks: set[int], generator: np.random.Generator  # type: ignore[type-arg]
+    shape: Shape,
+    layer: NDArray[Any],
+    sources: set[int],
+    sinks: set[int],
+    generator: np.random.Generator,
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None:
     pairs = [
         (a, b)
@@ -185,7 +198,7 @@ def _connect(
     return parents, tuple(int(one) for one in layer)
 
 
-def _contentious(units: np.ndarray, share: float, generator: np.random.Generator) -> tuple[bool, ...]:  # type: ignore[type-arg]
+def _contentious(units: NDArray[Any], share: float, generator: np.random.Generator) -> tuple[bool, ...]:
     """Vertices flagged at random until their units are the share of all (at least it, by less than one vertex)."""
     flags = [False] * len(units)
     wanted = share * float(units.sum())

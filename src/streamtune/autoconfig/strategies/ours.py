@@ -120,6 +120,7 @@ class Ours(Strategy):
         if noise < _NOTICEABLE_NOISE or number < _CONFIRM_SOME or not turn:
             return None
         expected = estimates(found, noise)
+        # With the doubt in their favour: of many that were measured once, some of the good ones had bad luck.
         hopes = [
             self._sign * value + noise * abs(value) / math.sqrt(len(one.values))
             for one, value in zip(found, expected, strict=True)

@@ -46,7 +46,8 @@ class Figure8Settings(Frozen):
         description="Name → knobs: hints, with batch knobs, batch and concurrency knobs alone.",
     )
     after: dict[str, str] = Field(
-        default={"bs bp cc": "h"}, description="A set that begins with the best of another, as the thesis did with pla's 11."
+        default={"bs bp cc": "h"},
+        description="A set that begins with the best of another, as the thesis did with pla's 11.",
     )
     hand_tuned: dict[str, Any] = Field(
         default={"shuffle_partitions": 2, "files_per_batch": 8}, description="What an expert would set; others default."
@@ -120,7 +121,9 @@ def _interleaved(
     return runs
 
 
-def compare(runs: Mapping[str, Sequence[float]], against: Sequence[str] = ("defaults", "hand-tuned")) -> list[dict[str, Any]]:
+def compare(
+    runs: Mapping[str, Sequence[float]], against: Sequence[str] = ("defaults", "hand-tuned")
+) -> list[dict[str, Any]]:
     """Ratio of means and two-sided Welch t-test of every configuration against the defaults and the hand-tuned one.
 
     >>> compare({"defaults": [1.0, 1.1, 0.9], "x": [3.0, 3.3, 2.7]}, ["defaults"])[0]["ratio"]

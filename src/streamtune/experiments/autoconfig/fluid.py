@@ -39,7 +39,9 @@ class Cluster(Frozen):
 
     hosts: int = Field(default=80, ge=1, description="Machines.")
     cores: int = Field(default=4, ge=1, description="Cores of each.")
-    switching: float = Field(default=0.02, ge=0, description="κ: what an extra task per core costs in context switches.")
+    switching: float = Field(
+        default=0.02, ge=0, description="κ: what an extra task per core costs in context switches."
+    )
     tasks_per_host: int = Field(default=32, ge=1, description="More run out of memory.")
     noise: float = Field(default=0.07, ge=0, description="Relative standard deviation of a measured throughput.")
     reading_noise: float = Field(default=0.05, ge=0, description="Relative standard deviation of a busy share.")
@@ -91,7 +93,9 @@ class FluidCluster:
         busy = np.minimum(1.0, per_spout * per_task) * errors
         operators = {
             f"v{vertex}": OperatorReading(
-                rate=float(per_spout * noisy * weights[vertex]), busy=float(busy[vertex]), parallelism=int(degrees[vertex])
+                rate=float(per_spout * noisy * weights[vertex]),
+                busy=float(busy[vertex]),
+                parallelism=int(degrees[vertex]),
             )
             for vertex in range(len(degrees))
         }
@@ -121,7 +125,7 @@ class FluidCluster:
             limit = float(knobs["max_tasks"])
             if hints.sum() > limit:
                 hints = np.floor(hints * limit / hints.sum())
-        return np.maximum(1, hints).astype(np.int64)
+        return np.asarray(np.maximum(1, hints), dtype=np.int64)
 
 
 @dataclass(frozen=True)

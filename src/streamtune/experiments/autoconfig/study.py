@@ -108,7 +108,13 @@ def run_one(settings: StudySettings, key: tuple[str, float, float, str, int, int
 
 
 def _scored(
-    settings: StudySettings, fluid: FluidCluster, problem: Problem, trials: list[Trial], key: Any, top: float, cpu: float
+    settings: StudySettings,
+    fluid: FluidCluster,
+    problem: Problem,
+    trials: list[Trial],
+    key: Any,
+    top: float,
+    cpu: float,
 ) -> Run:
     size, imbalance, contention, contestant, seed, turn = key
     true = [fluid.throughput(fluid.degrees(trial.knobs)) for trial in trials]

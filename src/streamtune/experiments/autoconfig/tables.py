@@ -54,8 +54,9 @@ def figure_4(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
         for name in names:
             shares = [np.array(run.measured) / run.best_known for run in better_passes(runs, setting, name)]
             if shares:
-                means = [float(one.mean()) for one in shares]
-                cells.append(f"{np.mean(means):.2f} ({min(one.min() for one in shares):.2f}–{max(one.max() for one in shares):.2f})")
+                mean = np.mean([float(one.mean()) for one in shares])
+                least, most = min(one.min() for one in shares), max(one.max() for one in shares)
+                cells.append(f"{mean:.2f} ({least:.2f}–{most:.2f})")
             else:
                 cells.append("–")
         rows.append((_named(setting), *cells, THESIS_FIG_4[setting[1], setting[2]]))
@@ -69,7 +70,9 @@ def figure_5(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
     for setting in settings_of(runs):
         cells = []
         for name in names:
-            of = [run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name]
+            of = [
+                run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name
+            ]
             reached = [run.to_95 for run in of if run.to_95 is not None]
             median = f"{np.median([steps_to_95(run) for run in of]):.0f}" if of else "–"
             cells.append(f"{np.mean([run.first_best for run in of]):.0f}; {median} ({len(reached)}/{len(of)})")
@@ -82,7 +85,9 @@ def figure_6(runs: Sequence[Run], contestants: Sequence[str] = ("bo", "bo180", "
     trends = {}
     for setting in settings_of(runs):
         for name in contestants:
-            of = [run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name]
+            of = [
+                run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name
+            ]
             if of:
                 shares = np.mean([np.array(run.values) / run.best_known for run in of], axis=0)
                 trends[f"{name}, {_named(setting)}"] = [round(float(value), 4) for value in loess(shares)]
@@ -115,7 +120,9 @@ def checks(runs: Sequence[Run]) -> list[dict[str, Any]]:
         seconds = [run.seconds_per_step for run in runs if run.size == size and run.contestant == "ours"]
         if seconds:
             measured = f"{np.mean(seconds):.2f} CPU s"
-            found.append(_check(f"ours: seconds per step, {size} ≤ {limit:g}", measured, float(np.mean(seconds)) <= limit))
+            found.append(
+                _check(f"ours: seconds per step, {size} ≤ {limit:g}", measured, float(np.mean(seconds)) <= limit)
+            )
     for ours, share in (("ours", 0.25), ("ours-blind", 0.5)):
         for rival in ("bo", "ipla"):
             found.extend(_fewer_steps(runs, ours, rival, share))
@@ -139,7 +146,9 @@ def _best_everywhere(runs: Sequence[Run]) -> dict[str, Any]:
         spread = max(float(means[best].std()), 0.01)
         if "ours" not in means or float(means["ours"].mean()) < float(means[best].mean()) - spread:
             lost.append(f"{_named(setting)}: {best}")
-    text = f"{len(settings_of(runs)) - len(lost)} of {len(settings_of(runs))}{'; not: ' + ', '.join(lost) if lost else ''}"
+    text = (
+        f"{len(settings_of(runs)) - len(lost)} of {len(settings_of(runs))}{'; not: ' + ', '.join(lost) if lost else ''}"
+    )
     return _check("Fig. 4: ours best or within the spread of the best", text, not lost)
 
 
@@ -188,11 +197,21 @@ def report(runs: Sequence[Run]) -> dict[str, Any]:
 def markdown(runs: Sequence[Run]) -> str:
     """The tables as a page."""
     parts = []
-    titles = {"figure_4": "Fig. 4, throughput", "figure_5": "Fig. 5, convergence", "figure_7": "Fig. 7, CPU seconds per step"}
+    titles = {
+        "figure_4": "Fig. 4, throughput",
+        "figure_5": "Fig. 5, convergence",
+        "figure_7": "Fig. 7, CPU seconds per step",
+    }
     made = report(runs)
     for name, table in made["tables"].items():
-        lines = [f"## {titles[name]}", "| " + " | ".join(table["headings"]) + " |", "|" + " --- |" * len(table["headings"])]
+        lines = [
+            f"## {titles[name]}",
+            "| " + " | ".join(table["headings"]) + " |",
+            "|" + " --- |" * len(table["headings"]),
+        ]
         lines += ["| " + " | ".join(row) + " |" for row in table["rows"]]
         parts.append("\n".join(lines))
-    targets = [f"- {'met' if one['met'] else '**missed**'}: {one['target']}: {one['measured']}" for one in made["checks"]]
+    targets = [
+        f"- {'met' if one['met'] else '**missed**'}: {one['target']}: {one['measured']}" for one in made["checks"]
+    ]
     return "\n\n".join([*parts, "## Targets", "\n".join(targets)]) + "\n"
