@@ -99,6 +99,8 @@ def test_every_trial_failing_is_told_not_raised(tmp_path: Path) -> None:
         (["--max-cost", "inf", "--price", "1"], "--max-cost must be a number above 0, but got inf"),
         (["--max-cost", "5"], "--max-cost and --price belong together"),
         (["--warm-from", "nowhere"], "nowhere holds no session"),
+        (["--engine", "storm"], "--engine: expected flink"),
+        (["--engine", "flink", "--url", "http://x:1"], "--engine flink needs --url and --jar"),
     ],
 )
 def test_bad_options_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
     from streamtune.autoconfig.choice import Best
+    from streamtune.autoconfig.flink import FlinkSettings
     from streamtune.autoconfig.problem import Problem
     from streamtune.autoconfig.session import Budget, Outcome, Plan
     from streamtune.autoconfig.trial import Trial
@@ -35,6 +37,11 @@ StoreOption = Annotated[
 Seconds = Annotated[float | None, typer.Option("--max-seconds", help="Stop before trials have taken this long.")]
 Money = Annotated[float | None, typer.Option("--max-cost", help="Stop before trials have cost this; with --price.")]
 Price = Annotated[float | None, typer.Option("--price", help="Money per hour of a running trial.")]
+Engine = Annotated[str | None, typer.Option("--engine", help="flink: tune a job over REST, with --url and --jar.")]
+Url = Annotated[str | None, typer.Option("--url", help="Flink's REST address, for instance http://localhost:8081.")]
+Jar = Annotated[str | None, typer.Option("--jar", help="The job's jar, or the id of an uploaded one.")]
+EntryClass = Annotated[str | None, typer.Option("--entry-class", help="Main class; default: the jar's own.")]
+JobArguments = Annotated[list[str] | None, typer.Option("--job-arg", help="Argument of the job; may be repeated.")]
 Warm = Annotated[
     list[Path] | None, typer.Option("--warm-from", help="Store of a past session of a similar job; may be repeated.")
 ]
@@ -54,6 +61,11 @@ def run(
     spark_app: Annotated[
         Path | None, typer.Option("--spark-app", help="A PySpark streaming application to tune; SPACE is optional.")
     ] = None,
+    engine: Engine = None,
+    url: Url = None,
+    jar: Jar = None,
+    entry_class: EntryClass = None,
+    job_arg: JobArguments = None,
     as_json: JsonOption = False,
 ) -> None:
     """Search the space: run the command with one configuration after the other, and say which was best.
@@ -67,11 +79,13 @@ def run(
       streamtune autoconfig run space.yaml --strategy bo --seed 1 --steps 60 --store s1 --json
       streamtune autoconfig run space.yaml --steps 100 --max-seconds 7200 --max-cost 20 --price 4.8
       streamtune autoconfig run space.yaml --spark-app app.py --steps 40 --store spark-session
+      streamtune autoconfig run --engine flink --url http://localhost:8081 --jar job.jar --steps 30
     """
-    problem, folder = _problem(space, spark_app, store)
+    target = _target(spark_app, engine, url, jar, entry_class, job_arg)
+    problem, folder = _problem(space, target, store)
     plan = _plan(strategy, seed, steps, max_seconds, max_cost, price)
     warm = _warm(problem, warm_from)
-    _finish(problem, plan, folder, spark_app, warm, as_json)
+    _finish(problem, plan, folder, target, warm, as_json)
 
 
 @app.command()
@@ -82,6 +96,11 @@ def resume(
     max_cost: Money = None,
     price: Price = None,
     spark_app: Annotated[Path | None, typer.Option("--spark-app", help="As the session was begun with.")] = None,
+    engine: Engine = None,
+    url: Url = None,
+    jar: Jar = None,
+    entry_class: EntryClass = None,
+    job_arg: JobArguments = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a session that was paused or killed; with more --steps also with one that was finished.
@@ -93,9 +112,12 @@ def resume(
     """
     from streamtune.autoconfig.report import read_session
 
+    target = _target(spark_app, engine, url, jar, entry_class, job_arg)
     session = read_session(store)
+    if target is None and not session.problem.objective.command:
+        raise StreamTuneError(f"{store} was begun with --spark-app or --engine: give the same again")
     plan = _plan(session.strategy, session.seed, steps or session.steps, max_seconds, max_cost, price)
-    _finish(session.problem, plan, store, spark_app, (), as_json)
+    _finish(session.problem, plan, store, target, (), as_json)
 
 
 @app.command()
@@ -161,23 +183,56 @@ def _plan(
     return Plan(strategy=strategy, seed=seed, budget=budget)
 
 
-def _problem(space: Path | None, spark_app: Path | None, store: Path | None) -> tuple[Problem, Path]:
+@dataclass(frozen=True)
+class _Target:
+    """What is tuned when it is not a command: a Spark application or a Flink job."""
+
+    engine: str
+    name: str
+    spark_app: Path | None = None
+    flink: FlinkSettings | None = None
+
+
+def _target(
+    spark_app: Path | None,
+    engine: str | None,
+    url: str | None,
+    jar: str | None,
+    entry_class: str | None,
+    arguments: list[str] | None,
+) -> _Target | None:
+    if spark_app is not None and engine in {None, "spark"}:
+        return _Target("spark", spark_app.stem, spark_app=spark_app)
+    if engine is None:
+        return None
+    if engine != "flink":
+        raise StreamTuneError(f"--engine: expected flink (Spark: --spark-app app.py), but got {engine!r}")
+    if url is None or jar is None:
+        raise StreamTuneError("--engine flink needs --url and --jar: where the JobManager is, and what to run")
+    from streamtune.autoconfig.flink import FlinkSettings
+
+    settings = FlinkSettings(url=url, jar=jar, entry_class=entry_class, arguments=tuple(arguments or ()))
+    return _Target("flink", Path(jar).stem, flink=settings)
+
+
+def _problem(space: Path | None, target: _Target | None, store: Path | None) -> tuple[Problem, Path]:
     from streamtune.autoconfig.problem import load_problem
 
-    if space is None and spark_app is None:
+    if space is None and target is None:
         raise StreamTuneError("nothing to tune: give a space file, for instance streamtune autoconfig run space.yaml")
     if space is None:
         from streamtune.autoconfig.spaces import engine_problem
 
-        problem, name = engine_problem("spark"), Path(spark_app or "app").stem
-    else:
-        problem, name = load_problem(space), space.stem
-    if spark_app is None and not problem.objective.command:
-        raise StreamTuneError(f"{space}: objective.command is missing: say how a configuration is measured")
-    unused = problem.unused_knobs() if spark_app is None else []
-    if unused:
-        err.print(f"no {{placeholder}} in the command for {escape(', '.join(unused))}", style="yellow")
-    return problem, store or Path(f"{name}.autoconfig")
+        assert target is not None
+        return engine_problem(target.engine), store or Path(f"{target.name}.autoconfig")
+    problem = load_problem(space)
+    if target is None:
+        if not problem.objective.command:
+            raise StreamTuneError(f"{space}: objective.command is missing: say how a configuration is measured")
+        unused = problem.unused_knobs()
+        if unused:
+            err.print(f"no {{placeholder}} in the command for {escape(', '.join(unused))}", style="yellow")
+    return problem, store or Path(f"{space.stem}.autoconfig")
 
 
 def _warm(problem: Problem, stores: list[Path] | None) -> list[dict[str, Any]]:
@@ -189,14 +244,14 @@ def _warm(problem: Problem, stores: list[Path] | None) -> list[dict[str, Any]]:
     return warm_starts(problem, [read_session(store) for store in stores])
 
 
-def _finish(problem: Problem, plan: Plan, store: Path, spark_app: Path | None, warm: Any, as_json: bool) -> None:
+def _finish(problem: Problem, plan: Plan, store: Path, target: _Target | None, warm: Any, as_json: bool) -> None:
     from streamtune.autoconfig.session import run_session
 
     def tell(trial: Trial, best: Best | None) -> None:
         _print_trial(trial, best, plan.budget.steps)
 
     try:
-        with _objective(problem, store, spark_app) as objective:
+        with _objective(problem, store, target) as objective:
             outcome: Outcome = run_session(problem, plan, objective, store, tell=tell, warm=warm)
     except KeyboardInterrupt:
         err.print(f"paused: 'streamtune autoconfig resume {escape(str(store))}' goes on", highlight=False)
@@ -213,13 +268,17 @@ def _finish(problem: Problem, plan: Plan, store: Path, spark_app: Path | None, w
     )
 
 
-def _objective(problem: Problem, store: Path, spark_app: Path | None) -> Any:
+def _objective(problem: Problem, store: Path, target: _Target | None) -> Any:
     from contextlib import nullcontext
 
-    if spark_app is not None:
+    if target is not None and target.spark_app is not None:
         from streamtune.autoconfig.spark.harness import spark_objective
 
-        return spark_objective(problem, spark_app, store)
+        return spark_objective(problem, target.spark_app, store)
+    if target is not None and target.flink is not None:
+        from streamtune.autoconfig.flink import flink_objective
+
+        return flink_objective(problem, target.flink)
     from streamtune.autoconfig.objective import CommandObjective
 
     return nullcontext(CommandObjective(problem.objective, problem.space, store / "runs"))
