@@ -125,7 +125,7 @@ class FlinkObjective:
                 return
             if self._clock() > deadline:
                 raise EngineError(
-                    f"the job does not run after {self._settings.start_s:g} s: {sorted(map(str, states))}"
+                    f"the job does not run after {self._settings.start_s:g} s"
                 )
             self._sleep(1.0)
 

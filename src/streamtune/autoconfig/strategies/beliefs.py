@@ -19,6 +19,7 @@ from streamtune.autoconfig.trial import Trial
 _LEAST_BUSY = 1e-3
 _CONTENTIOUS_ABOVE = 0.5
 _TELLING_RATIO = 1.3
+_GUESSED_NOISE = 0.05**2
 
 
 @dataclass(frozen=True)
@@ -35,36 +36,50 @@ class Beliefs:
 
 
 def believe(space: Space, hints: Sequence[str], trials: Sequence[Trial], prior: Mapping[str, float]) -> Beliefs:
-    """Shares from all readings; ``prior`` (base weights, a similar job's shares) where there are none."""
-    readings = [_work(space, hints, trial) for trial in trials if trial.operators]
-    readings = [one for one in readings if one]
+    """Shares from all readings; ``prior`` (base weights, a similar job's shares) where there are none.
+
+    What is averaged over the trials is each operator's work relative to its prior share, on a logarithmic scale. As far
+    as operators differ by no more than one operator differs from trial to trial, the difference is noise and the prior
+    is kept (empirical Bayes): equal operators behind a good prior stay equal.
+    """
+    readings = [one for trial in trials if trial.operators and (one := _relative_work(space, hints, trial, prior))]
     if not readings:
         return Beliefs(_normalised(prior), frozenset(), observed=False)
     costs = _costs(space, hints, trials)
     contentious = frozenset(name for name in hints if _grows(costs[name]))
-    work: dict[str, float] = {}
+    seen = {name: [one[name] for one in readings if name in one] for name in hints}
+    steady = [name for name in hints if seen[name] and name not in contentious]
+    means = {name: float(np.mean(seen[name])) for name in hints if seen[name]}
+    noise = _noise([seen[name] for name in steady])
+    errors = {name: noise / len(seen[name]) for name in means}
+    spread = float(np.var([means[name] for name in steady])) if len(steady) > 1 else 0.0
+    between = max(0.0, spread - float(np.mean([errors[name] for name in steady]))) if steady else spread
+    centre = float(np.median([means[name] for name in steady])) if steady else 0.0
+    shares = {}
     for name in hints:
-        seen = [one[name] for one in readings if name in one]
-        # The mean of the logarithms: busy shares are off by factors.
-        work[name] = float(np.exp(np.mean(np.log(seen)))) if seen else 0.0
-    known = sum(value for value in work.values())
-    rest = sum(prior[name] for name in hints if not work[name])
-    total = sum(prior.values())
-    for name in hints:
-        if not work[name]:  # never read: the prior's share of what is not known
-            work[name] = known * prior[name] / max(total - rest, 1e-12) if total > rest else prior[name]
-    return Beliefs(_normalised(work), contentious, observed=True)
+        trust = between / (between + errors[name]) if name in means and between + errors.get(name, 0.0) > 0 else 0.0
+        shares[name] = prior[name] * float(np.exp(trust * (means.get(name, centre) - centre)))
+    return Beliefs(_normalised(shares), contentious, observed=True)
 
 
-def _work(space: Space, hints: Sequence[str], trial: Trial) -> dict[str, float]:
-    """Knob → share of the work in one trial."""
+def _relative_work(
+    space: Space, hints: Sequence[str], trial: Trial, prior: Mapping[str, float]
+) -> dict[str, float]:
+    """Knob → logarithm of its work over its prior share in one trial, relative to the job's median."""
     found = {}
     for name in hints:
         reading = trial.operators.get(space.knobs[name].operator or "")
         if reading is not None and reading.rate > 0:
-            found[name] = max(reading.busy, _LEAST_BUSY) * reading.parallelism
-    whole = sum(found.values())
-    return {name: value / whole for name, value in found.items()} if whole > 0 else {}
+            found[name] = float(np.log(max(reading.busy, _LEAST_BUSY) * reading.parallelism / prior[name]))
+    middle = float(np.median(list(found.values()))) if found else 0.0
+    return {name: value - middle for name, value in found.items()}
+
+
+def _noise(series: Sequence[Sequence[float]]) -> float:
+    """Variance of one reading from trial to trial, pooled over the operators; a guess while there is one trial."""
+    degrees = sum(len(one) - 1 for one in series)
+    squares = sum(float(np.sum((np.array(one) - np.mean(one)) ** 2)) for one in series)
+    return (squares + _GUESSED_NOISE) / (degrees + 1)
 
 
 def _costs(space: Space, hints: Sequence[str], trials: Sequence[Trial]) -> dict[str, list[tuple[float, float]]]:

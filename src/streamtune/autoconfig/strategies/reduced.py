@@ -17,7 +17,8 @@ import numpy as np
 from streamtune.autoconfig.space import Configuration, Space, Vector
 from streamtune.autoconfig.strategies.ascent import clamped
 
-_MOST_PER_HINT = 0.999
+_ROUNDED_DOWN = 0.001
+_NEARBY = np.linspace(0.97, 1.03, 13)
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,19 @@ class Reduced:
         return sum(low for low, _ in bounds), sum(high for _, high in bounds)
 
     def hints_for(self, total: float, shares: Mapping[str, float]) -> Configuration:
-        """``total`` instances by shares, none below its lowest; rounding up, so that none is short of its share."""
-        whole = sum(shares[name] for name in self.hints)
-        knobs = self.space.knobs
-        return {
-            name: clamped(knobs[name], math.ceil(total * shares[name] / whole - 1 + _MOST_PER_HINT))
-            for name in self.hints
-        }
+        """About ``total`` instances by shares, none below its lowest.
+
+        Hints are whole: some operator is always rounded worst and limits all others. Of the totals within a few per
+        cent the one is taken that loses least, the scarcest operator's instances per share against all instances.
+        """
+        share = np.array([shares[name] for name in self.hints])
+        share = share / share.sum()
+        bounds = np.array([self.space.knobs[name].bounds for name in self.hints])
+        near = total * _NEARBY
+        hints = np.clip(np.ceil(near[:, None] * share - _ROUNDED_DOWN), bounds[:, 0], bounds[:, 1])
+        kept = (hints / share).min(axis=1) / hints.sum(axis=1)
+        best = hints[int(np.argmax(kept))]
+        return {name: clamped(self.space.knobs[name], float(hint)) for name, hint in zip(self.hints, best, strict=True)}
 
     def decode(self, point: Vector, shares: Mapping[str, float]) -> Configuration:
         """A configuration from the coordinates: first the total, then the other knobs' own."""
