@@ -124,9 +124,7 @@ class FlinkObjective:
             if states == {"RUNNING"}:
                 return
             if self._clock() > deadline:
-                raise EngineError(
-                    f"the job does not run after {self._settings.start_s:g} s"
-                )
+                raise EngineError(f"the job does not run after {self._settings.start_s:g} s")
             self._sleep(1.0)
 
     def _vertices(self, job: str) -> dict[str, dict[str, Any]]:

@@ -62,9 +62,7 @@ def believe(space: Space, hints: Sequence[str], trials: Sequence[Trial], prior: 
     return Beliefs(_normalised(shares), contentious, observed=True)
 
 
-def _relative_work(
-    space: Space, hints: Sequence[str], trial: Trial, prior: Mapping[str, float]
-) -> dict[str, float]:
+def _relative_work(space: Space, hints: Sequence[str], trial: Trial, prior: Mapping[str, float]) -> dict[str, float]:
     """Knob → logarithm of its work over its prior share in one trial, relative to the job's median."""
     found = {}
     for name in hints:
