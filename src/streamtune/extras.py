@@ -31,8 +31,18 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "flink": ("pyflink",),
     "timely": ("bytewax",),
     "placement": ("pymetis", "scipy", "matplotlib"),
-    "provision": ("scipy", "sklearn", "statsforecast"),
-    "autoconfig": ("optuna", "cmaes", "botorch", "torch"),
+    "provision": ("scipy", "sklearn", "statsforecast", "xgboost", "pandas", "threadpoolctl", "matplotlib"),
+    "autoconfig": (
+        "optuna",
+        "cmaes",
+        "botorch",
+        "gpytorch",
+        "torch",
+        "scipy",
+        "sklearn",
+        "threadpoolctl",
+        "matplotlib",
+    ),
     "sundog": ("pyspark", "pandas", "pyarrow", "matplotlib", "sklearn", "xgboost", "ir_measures"),
 }
 

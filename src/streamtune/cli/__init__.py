@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from streamtune import __version__
-from streamtune.cli import config, costmodel, flink, history, model, provision, workloads
+from streamtune.cli import autoconfig, config, costmodel, flink, history, model, provision, workloads
 from streamtune.cli.advise import advise
 from streamtune.cli.bench import bench
 from streamtune.cli.cluster import cluster
@@ -41,11 +41,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # The questions that StreamTune answers about a job, and what stands around them: a new command says which it serves.
-QUESTIONS = {
+QUESTIONS: dict[str, tuple[Any, ...]] = {
     "How many instances": (tune, recommend, compare),
     "Before it runs, and ahead of the rate": (plan, predict, advise),
     "How big each instance is": (provision.app,),
     "Where instances run": (place,),
+    "With which settings": (autoconfig.app,),
     "What it learns from": (history.app, cluster, pretrain, model.app, costmodel.app, collect, distance),
     "Try it": (demo, simulate, oracle, workloads.app, validate, flink.app),
     "Reproduce the papers": (bench,),

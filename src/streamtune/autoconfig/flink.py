@@ -1,0 +1,182 @@
+"""Measures a configuration of a Flink job over REST: run the jar with it, count records at the sources, cancel.
+
+Settings of a job (``execution.*``, ``pipeline.*``, ``table.*``) go with the submission (``flinkConfiguration`` of
+``POST /jars/:id/run``); settings of the cluster (``taskmanager.*``) cannot, and are left at what the cluster has. Rates
+are differences of counters after a warm-up: Flink's per-second metrics are slow averages (PLATFORM.md). What a vertex
+reports about its time gives the readings that ``ours`` begins with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from pydantic import Field
+
+from streamtune.autoconfig.problem import Problem, written
+from streamtune.autoconfig.space import Configuration
+from streamtune.autoconfig.trial import Measurement, OperatorReading
+from streamtune.errors import EngineError
+from streamtune.frozen import Frozen
+
+_CLUSTER_PREFIXES = ("taskmanager.", "jobmanager.", "cluster.")
+_ENDED = frozenset({"FAILED", "CANCELED", "FINISHED"})
+
+
+class FlinkTarget(Frozen):
+    """What is run, and how long it is looked at."""
+
+    url: str = Field(description="REST address of the JobManager.")
+    jar: str = Field(description="A jar file, or the id of one that was uploaded.")
+    entry_class: str | None = Field(default=None, description="Main class; default: the jar's own.")
+    arguments: tuple[str, ...] = Field(default=(), description="Arguments of the program.")
+    start_s: float = Field(default=60.0, gt=0, description="Seconds until the job must run.")
+    warm_up_s: float = Field(default=20.0, ge=0, description="Seconds before counting begins.")
+    window_s: float = Field(default=30.0, gt=0, description="Seconds of counting.")
+
+
+class FlinkObjective:
+    """An ``Objective``: records/s that leave the sources."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        settings: FlinkTarget,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not settings.url.startswith(("http://", "https://")):
+            raise EngineError(f"--url must start with http:// or https://, but got '{settings.url}'")
+        self._problem = problem
+        self._settings = settings
+        self._sleep = sleep
+        self._clock = clock
+        self._http = httpx.Client(base_url=settings.url.rstrip("/"), timeout=30.0, transport=transport)
+        self._jar: str | None = None
+
+    def close(self) -> None:
+        self._http.close()
+
+    def measure(self, number: int, repeat: int, knobs: Configuration) -> Measurement:
+        del number, repeat
+        start = self._clock()
+        job: str | None = None
+        try:
+            job = self._submit(knobs)
+            self._await_running(job)
+            self._sleep(self._settings.warm_up_s)
+            first, began = self._vertices(job), self._clock()
+            self._sleep(self._settings.window_s)
+            second, ended = self._vertices(job), self._clock()
+            return _counted(first, second, ended - began, self._clock() - start)
+        except (EngineError, httpx.HTTPError, KeyError, ValueError) as error:
+            reason = f"{type(error).__name__}: {str(error)[:300]}"
+            return Measurement(failed=True, reason=reason, seconds=self._clock() - start)
+        finally:
+            if job is not None:
+                self._cancel(job)
+
+    def restore(self, knobs: Configuration) -> None:
+        """Every trial is a job of its own that is cancelled: nothing is left to put back."""
+
+    def _call(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        answer = self._http.request(method, path, **arguments)
+        if answer.status_code >= 400:
+            raise EngineError(f"Flink refused {method} {path}: {answer.text[:300]}")
+        data = answer.json() if answer.content else {}
+        return data if isinstance(data, dict) else {}
+
+    def _submit(self, knobs: Configuration) -> str:
+        if self._jar is None:
+            self._jar = self._upload()
+        options = {
+            knob.key: f"{written(value)}{knob.unit}"
+            for name, value in knobs.items()
+            if (knob := self._problem.space.knobs[name]).key and not knob.key.startswith(_CLUSTER_PREFIXES)
+        }
+        body: dict[str, Any] = {"programArgsList": list(self._settings.arguments), "flinkConfiguration": options}
+        if self._settings.entry_class is not None:
+            body["entryClass"] = self._settings.entry_class
+        return str(self._call("POST", f"/jars/{self._jar}/run", json=body)["jobid"])
+
+    def _upload(self) -> str:
+        path = Path(self._settings.jar)
+        if not path.is_file():
+            return self._settings.jar
+        with path.open("rb") as file:
+            files = {"jarfile": (path.name, file, "application/x-java-archive")}
+            answer = self._call("POST", "/jars/upload", files=files)
+        return str(answer["filename"]).rpartition("/")[2]
+
+    def _await_running(self, job: str) -> None:
+        deadline = self._clock() + self._settings.start_s
+        while True:
+            vertices = self._call("GET", f"/jobs/{job}")
+            if vertices.get("state") in _ENDED:
+                raise EngineError(f"the job went to {vertices['state']}")
+            states = {vertex.get("status") for vertex in vertices.get("vertices", [])}
+            if states == {"RUNNING"}:
+                return
+            if self._clock() > deadline:
+                raise EngineError(f"the job does not run after {self._settings.start_s:g} s")
+            self._sleep(1.0)
+
+    def _vertices(self, job: str) -> dict[str, dict[str, Any]]:
+        details = self._call("GET", f"/jobs/{job}")
+        if details.get("state") != "RUNNING":
+            raise EngineError(f"the job went to {details.get('state')} while it was measured")
+        plan = {node["id"]: node.get("inputs", []) for node in details["plan"]["nodes"]}
+        return {vertex["id"]: {**vertex, "is_source": not plan.get(vertex["id"])} for vertex in details["vertices"]}
+
+    def _cancel(self, job: str) -> None:
+        """End the job and wait for it: two at once would share the slots."""
+        try:
+            self._call("PATCH", f"/jobs/{job}", params={"mode": "cancel"})
+            deadline = self._clock() + self._settings.start_s
+            while self._clock() < deadline:
+                if self._call("GET", f"/jobs/{job}").get("state") in _ENDED:
+                    return
+                self._sleep(0.5)
+        except (EngineError, httpx.HTTPError, ValueError):
+            return  # it may have ended by itself; the next submission fails if it has not
+
+
+def _counted(
+    first: Mapping[str, Mapping[str, Any]], second: Mapping[str, Mapping[str, Any]], seconds: float, took: float
+) -> Measurement:
+    """Records/s out of the sources between two looks, and readings of every vertex."""
+    rate, operators = 0.0, {}
+    for key, vertex in second.items():
+        before, after = first[key]["metrics"], vertex["metrics"]
+        out = (float(after["write-records"]) - float(before["write-records"])) / seconds
+        into = (float(after["read-records"]) - float(before["read-records"])) / seconds
+        rate += out if vertex["is_source"] else 0.0
+        times = [
+            float(after.get(name) or 0) - float(before.get(name) or 0)
+            for name in ("accumulated-busy-time", "accumulated-idle-time", "accumulated-backpressured-time")
+        ]
+        if sum(times) > 0:
+            operators[str(vertex["name"])] = OperatorReading(
+                rate=max(0.0, out if vertex["is_source"] else into),
+                busy=max(0.0, times[0] / sum(times)),
+                parallelism=int(vertex["parallelism"]),
+            )
+    if rate <= 0:
+        return Measurement(failed=True, reason="no record left the sources", seconds=took)
+    return Measurement(value=rate, seconds=took, operators=operators)
+
+
+@contextmanager
+def flink_objective(problem: Problem, settings: FlinkTarget) -> Iterator[FlinkObjective]:
+    """The objective of ``--engine flink``."""
+    objective = FlinkObjective(problem, settings)
+    try:
+        yield objective
+    finally:
+        objective.close()

@@ -1,0 +1,180 @@
+"""``SPACE.yaml``: the one file that says what is tuned, by which command it is measured, and within which limits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
+
+from streamtune.autoconfig.expressions import Expression
+from streamtune.autoconfig.space import Space, SpaceError, Value
+from streamtune.errors import StreamTuneError
+from streamtune.frozen import Frozen
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_DIRECTIONS = {
+    "maximize": "maximize", "maximise": "maximize", "max": "maximize",
+    "minimize": "minimize", "minimise": "minimize", "min": "minimize",
+}  # fmt: skip
+
+
+class ObjectiveSpec(Frozen):
+    """How one configuration is measured: a command whose last line is a number or ``{"value": …}``."""
+
+    command: tuple[str, ...] = Field(
+        default=(), description="Program and arguments; {knob} stands for the knob's value."
+    )
+    direction: Literal["maximize", "minimize"] = Field(
+        default="maximize", description="Whether more or less is better."
+    )
+    timeout: float | None = Field(
+        default=600.0, gt=0, allow_inf_nan=False, description="Seconds until a run is ended and counts as failed."
+    )
+    repeats: int = Field(default=1, ge=1, le=1000, description="Runs per trial; their mean is the trial's value.")
+    require: tuple[str, ...] = Field(
+        default=(), description="Conditions over the reported figures, such as 'throughput >= 1000'."
+    )
+    hopeless: float | None = Field(
+        default=None, gt=0, lt=1, description="No more repeats when the first is below this share of the best so far."
+    )
+    restore: tuple[str, ...] = Field(
+        default=(), description="Run after a failed trial with the best configuration so far: puts the job back on it."
+    )
+
+    _required: tuple[Expression, ...] = PrivateAttr(default=())
+
+    @field_validator("command", "restore", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(shlex.split(value))
+        if isinstance(value, list):
+            return tuple(item if isinstance(item, str) else written(item) for item in value)
+        return value
+
+    @field_validator("direction", mode="before")
+    @classmethod
+    def _direction(cls, value: object) -> object:
+        return _DIRECTIONS.get(value.lower(), value) if isinstance(value, str) else value
+
+    @field_validator("require", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _parse(self) -> ObjectiveSpec:
+        self._required = tuple(Expression.parse(text) for text in self.require)
+        return self
+
+    @property
+    def maximise(self) -> bool:
+        return self.direction == "maximize"
+
+    @property
+    def requirements(self) -> tuple[Expression, ...]:
+        return self._required
+
+
+class Problem(Frozen):
+    """An objective over a space; ``inputs`` gives the dataflow, so that similar jobs can be found."""
+
+    objective: ObjectiveSpec = Field(default_factory=ObjectiveSpec)
+    space: Space
+    engine: str | None = Field(default=None, description="spark or flink: how the config file is written.")
+    inputs: dict[str, tuple[str, ...]] | None = Field(
+        default=None, description="Operator → the operators it reads; for warm starts from similar jobs."
+    )
+    types: dict[str, str] = Field(default_factory=dict, description="Operator → type, where known.")
+
+    @property
+    def fingerprint(self) -> str:
+        """What two sessions must share to be one: objective and space, not descriptions."""
+        data = self.model_dump(mode="json", exclude={"objective": {"timeout", "restore"}})
+        for knob in data["space"]["knobs"].values():
+            knob.pop("description")
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+    def unused_knobs(self) -> list[str]:
+        """Knobs that no placeholder of the command names."""
+        used = {name for part in self.objective.command for name in _PLACEHOLDER.findall(part)}
+        return [name for name in self.space.knobs if name not in used]
+
+
+def load_problem(path: Path) -> Problem:
+    """Read a space file (YAML or JSON).
+
+    :raises SpaceError: names the file and the place, says what is wrong.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpaceError(f"{path} cannot be read: {error.strerror}. Check the path") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpaceError(f"{path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+    return parse_problem(data, str(path))
+
+
+def parse_problem(data: Any, place: str) -> Problem:
+    """A problem from plain values: ``objective``, ``knobs``, ``constraints``, and optionally ``engine``, ``inputs``."""
+    if not isinstance(data, dict):
+        raise SpaceError(f"{place}: must be a mapping with objective and knobs, but got {type(data).__name__}")
+    known = {"objective", "knobs", "constraints", "engine", "inputs", "types", "name", "description"}
+    unknown = sorted(str(key) for key in set(data) - known)
+    if unknown:
+        raise SpaceError(f"{place}: unknown key {', '.join(unknown)}: there are {', '.join(sorted(known))}")
+    if not data.get("knobs"):
+        raise SpaceError(
+            f"{place}: no knobs: give at least one, for instance knobs: {{threads: {{type: int, low: 1, high: 8}}}}"
+        )
+    if not isinstance(data["knobs"], dict):
+        raise SpaceError(f"{place}: knobs must be a mapping name → knob, but got {type(data['knobs']).__name__}")
+    constraints = data.get("constraints") or []
+    parts = {key: data[key] for key in ("engine", "inputs", "types") if data.get(key) is not None}
+    try:
+        space = Space(knobs=data["knobs"], constraints=[constraints] if isinstance(constraints, str) else constraints)
+        problem = Problem(objective=data.get("objective") or {}, space=space, **parts)
+        space.anchor  # noqa: B018  a space without an allowed configuration is refused now, not at the first trial
+    except ValidationError as error:
+        raise SpaceError(f"{place}: {_in_words(error)}") from error
+    except StreamTuneError as error:
+        raise SpaceError(f"{place}: {error}") from error
+    return problem
+
+
+def _in_words(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part not in {"bool", "int", "float", "str"})
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = "is no setting that exists here"
+    return f"{where}: {message}" if where else message
+
+
+def written(value: Value) -> str:
+    """A value as commands and config files spell it.
+
+    >>> written(True), written(5), written(0.25), written("zstd")
+    ('true', '5', '0.25', 'zstd')
+    """
+    return str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, float) else str(value)
+
+
+def filled_in(command: tuple[str, ...], knobs: dict[str, Value]) -> list[str]:
+    """The command with every ``{knob}`` replaced; other braces stay as they are.
+
+    >>> filled_in(("run.py", "--n={n}", '{"a": {b}}'), {"n": 3})
+    ['run.py', '--n=3', '{"a": {b}}']
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return written(knobs[name]) if name in knobs else match.group(0)
+
+    return [_PLACEHOLDER.sub(replace, part) for part in command]

@@ -1,0 +1,351 @@
+"""``Space``: which knobs there are, what values they may take, and which combinations are allowed.
+
+Strategies work on a cube of reals: every numeric knob is one coordinate in [0, 1] (logarithmic where the knob is),
+every category one coordinate per choice (one for two choices). ``decode`` turns *any* real vector into a
+configuration that keeps all bounds, conditions and constraints: that is the law that every strategy inherits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from streamtune.autoconfig.expressions import Expression
+from streamtune.errors import StreamTuneError
+from streamtune.frozen import Frozen
+
+Value = int | float | str | bool
+Configuration = dict[str, Value]
+Vector = NDArray[np.float64]
+
+_BISECTIONS = 16
+_SEARCHED_FOR_ONE_FEASIBLE = 20_000
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+class SpaceError(StreamTuneError):
+    """A space that cannot be, or a configuration outside it."""
+
+
+class Knob(Frozen):
+    """One setting: its type, its range or choices, and what is known about it."""
+
+    type: Literal["int", "float", "category"]
+    low: float | None = Field(default=None, allow_inf_nan=False, description="Smallest value of a number.")
+    high: float | None = Field(default=None, allow_inf_nan=False, description="Largest value of a number.")
+    log: bool = Field(default=False, description="Search on a logarithmic scale: for ranges over several magnitudes.")
+    choices: tuple[bool | int | float | str, ...] = Field(default=(), description="Values of a category.")
+    default: bool | int | float | str | None = Field(default=None, description="What runs when nobody tunes.")
+    when: str | None = Field(default=None, description="The knob exists only where this expression holds.")
+    description: str = Field(default="", description="What it does.")
+    key: str | None = Field(default=None, description="Its name in the engine's config file.")
+    unit: str = Field(default="", description="Appended to the value in the config file, for instance ms or mb.")
+    operator: str | None = Field(default=None, description="The operator whose parallelism it sets.")
+    weight: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Base parallelism weight of the operator (ipla, ibo)."
+    )
+
+    @field_validator("choices", mode="before")
+    @classmethod
+    def _plain_choices(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.type == "category":
+            self._check_category()
+        else:
+            self._check_number()
+        if self.default is not None and not self.allows(self.default):
+            raise ValueError(f"the default {self.default!r} is not {self.range}")
+        return self
+
+    def _check_category(self) -> None:
+        if not self.choices:
+            raise ValueError("a category needs choices, for instance choices: [snappy, zstd]")
+        if len({(type(choice), choice) for choice in self.choices}) < len(self.choices):
+            raise ValueError(f"the choices must differ, but got {list(self.choices)}")
+        if self.low is not None or self.high is not None or self.log:
+            raise ValueError("a category has choices, not low, high or log")
+
+    def _check_number(self) -> None:
+        if self.choices:
+            raise ValueError(f"{'an' if self.type == 'int' else 'a'} {self.type} has low and high, not choices")
+        if self.low is None or self.high is None:
+            raise ValueError(f"{'an' if self.type == 'int' else 'a'} {self.type} needs low and high")
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"a logarithmic range must be above 0, but low is {self.low:g}")
+        if self.type == "int" and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError(f"the bounds of an int must be whole numbers, but got {self.low:g} and {self.high:g}")
+
+    @property
+    def range(self) -> str:
+        """The allowed values in words."""
+        if self.type == "category":
+            return f"one of {', '.join(str(choice) for choice in self.choices)}"
+        return f"{'a whole number' if self.type == 'int' else 'a number'} in [{self.low:g}, {self.high:g}]"
+
+    def allows(self, value: object) -> bool:
+        if self.type == "category":
+            return any(
+                value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in self.choices
+            )
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        if self.type == "int" and not float(value).is_integer():
+            return False
+        return self.bounds[0] <= value <= self.bounds[1]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Low and high; those of the unit interval for a category."""
+        return 0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high
+
+    @property
+    def dimensions(self) -> int:
+        """Coordinates in the cube: one, but one per choice for three choices and more."""
+        return len(self.choices) if len(self.choices) > 2 else 1
+
+    @property
+    def start(self) -> Value:
+        """The default, or else the middle of the range."""
+        if self.default is not None:
+            return {"int": int, "float": float}[self.type](self.default) if self.type != "category" else self.default
+        return self.choices[0] if self.type == "category" else self.from_unit(np.array([0.5]))
+
+    def to_unit(self, value: Value) -> list[float]:
+        if self.type == "category":
+            place = self.position(value)
+            if len(self.choices) <= 2:
+                return [float(place)]
+            return [float(place == index) for index in range(len(self.choices))]
+        (low, high), number = self.bounds, float(value)
+        if self.log:
+            low, high, number = math.log(low), math.log(high), math.log(number)
+        return [0.0 if high == low else (number - low) / (high - low)]
+
+    def position(self, value: Value) -> int:
+        """Among the choices; ``True`` and ``1`` are two."""
+        same = [index for index, choice in enumerate(self.choices) if choice == value]
+        typed = [index for index in same if isinstance(self.choices[index], bool) == isinstance(value, bool)]
+        return (typed or same)[0]
+
+    def from_unit(self, part: Vector) -> Value:
+        """The nearest value; every value of an int has an equal share of [0, 1] unless the scale is logarithmic."""
+        if self.type == "category":
+            if len(self.choices) > 2:
+                return self.choices[int(np.argmax(part))]
+            return self.choices[min(int(part[0] >= 0.5), len(self.choices) - 1)]
+        unit = float(min(1.0, max(0.0, part[0])))
+        low, high = self.bounds
+        if self.log:
+            number = math.exp(math.log(low) + unit * (math.log(high) - math.log(low)))
+        else:
+            number = low + unit * (high - low)
+        number = min(high, max(low, number))
+        return round(number) if self.type == "int" else number
+
+
+class Space(Frozen):
+    """All knobs and the constraints over them.
+
+    >>> space = Space(knobs={"a": {"type": "int", "low": 1, "high": 9}, "b": {"type": "int", "low": 1, "high": 9}},
+    ...               constraints=["a + b <= 10"])
+    >>> space.decode(np.array([1.0, 1.0]))  # pulled back until it is allowed
+    {'a': 5, 'b': 5}
+    """
+
+    knobs: dict[str, Knob] = Field(min_length=1, description="Name → knob.")
+    constraints: tuple[str, ...] = Field(default=(), description="Expressions over knobs that must all hold.")
+
+    _parsed: tuple[Expression, ...] = PrivateAttr(default=())
+    _conditions: dict[str, Expression] = PrivateAttr(default_factory=dict)
+
+    @field_validator("constraints", mode="before")
+    @classmethod
+    def _plain(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        earlier: set[str] = set()
+        conditions: dict[str, Expression] = {}
+        for name, knob in self.knobs.items():
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"knob {name!r}: a name begins with a letter and has letters, digits, _, . and - only")
+            if knob.when is not None:
+                conditions[name] = Expression.parse(knob.when)
+                unknown = sorted(conditions[name].names - {alias(other) for other in earlier})
+                if unknown:
+                    raise ValueError(f"knob '{name}': when uses {', '.join(unknown)}: only knobs above it may be used")
+            earlier.add(name)
+        if len({alias(name) for name in self.knobs}) < len(self.knobs):
+            raise ValueError("two knobs differ in punctuation alone: expressions could not tell them apart")
+        parsed = tuple(Expression.parse(text) for text in self.constraints)
+        for expression in parsed:
+            unknown = sorted(expression.names - {alias(name) for name in self.knobs})
+            if unknown:
+                raise ValueError(
+                    f"constraint {expression.text!r} uses {', '.join(unknown)}: the knobs are {', '.join(self.knobs)}"
+                )
+        self._parsed, self._conditions = parsed, conditions
+        return self
+
+    # -- what is allowed --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def defaults(self) -> Configuration:
+        """Every knob at its start, whether or not it is active and allowed."""
+        return {name: knob.start for name, knob in self.knobs.items()}
+
+    @cached_property
+    def has_defaults(self) -> bool:
+        """Whether somebody said what runs today, and that it is allowed."""
+        return any(knob.default is not None for knob in self.knobs.values()) and self.is_allowed(self.defaults)
+
+    def filled(self, knobs: Mapping[str, Value]) -> Configuration:
+        """All knobs: inactive ones at their defaults, as a command's placeholders need them."""
+        return {name: knobs.get(name, self.defaults[name]) for name in self.knobs}
+
+    def active(self, full: Mapping[str, Value]) -> Configuration:
+        """Only the knobs that exist: an inactive one counts as its default for those below it."""
+        seen = dict(self.defaults)
+        kept: Configuration = {}
+        for name in self.knobs:
+            condition = self._conditions.get(name)
+            if condition is None or condition.holds(_aliased(seen)):
+                seen[name] = kept[name] = full[name]
+        return kept
+
+    def is_allowed(self, knobs: Mapping[str, Value]) -> bool:
+        full = _aliased(self.filled(knobs))
+        return all(expression.holds(full) for expression in self._parsed)
+
+    def check(self, knobs: Mapping[str, Value]) -> None:
+        """:raises SpaceError: for an unknown knob, a value outside its range or a broken constraint."""
+        for name, value in knobs.items():
+            if name not in self.knobs:
+                raise SpaceError(f"no knob '{name}': the knobs are {', '.join(self.knobs)}")
+            if not self.knobs[name].allows(value):
+                raise SpaceError(f"knob '{name}' must be {self.knobs[name].range}, but got {value!r}")
+        full = _aliased(self.filled(knobs))
+        for expression in self._parsed:
+            if not expression.holds(full):
+                raise SpaceError(f"the constraint {expression.text!r} does not hold for {dict(knobs)}")
+
+    # -- the cube ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def dimensions(self) -> int:
+        return sum(knob.dimensions for knob in self.knobs.values())
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Knob → its coordinates."""
+        places, start = {}, 0
+        for name, knob in self.knobs.items():
+            places[name] = slice(start, start + knob.dimensions)
+            start += knob.dimensions
+        return places
+
+    def encode(self, knobs: Mapping[str, Value]) -> Vector:
+        full = self.filled(knobs)
+        return np.array([unit for name, knob in self.knobs.items() for unit in knob.to_unit(full[name])], dtype=float)
+
+    def _raw(self, vector: Vector) -> Configuration:
+        return {name: knob.from_unit(vector[self.slices[name]]) for name, knob in self.knobs.items()}
+
+    def decode(self, vector: Vector) -> Configuration:
+        """The allowed configuration at, or nearest on the way from, ``vector`` to one that is allowed."""
+        vector = np.nan_to_num(np.asarray(vector, dtype=float), nan=0.5)
+        wanted = self.active(self._raw(vector))
+        return wanted if not self._parsed or self.is_allowed(wanted) else self._pulled_back(vector)
+
+    def repair(self, knobs: Mapping[str, Value]) -> Configuration:
+        """``knobs`` itself where it is allowed, else the nearest on the way to an allowed one."""
+        wanted = self.active(self.filled(knobs))
+        return wanted if self.is_allowed(wanted) else self._pulled_back(self.encode(knobs))
+
+    def _pulled_back(self, vector: Vector) -> Configuration:
+        """Bisect towards the anchor: it is allowed, so that there is always an answer."""
+        anchor = self.encode(self.anchor)
+        best, near, far = self.anchor, 0.0, 1.0
+        for _ in range(_BISECTIONS):
+            middle = (near + far) / 2
+            tried = self.active(self._raw(anchor + middle * (vector - anchor)))
+            if self.is_allowed(tried):
+                best, near = tried, middle
+            else:
+                far = middle
+        return best
+
+    @cached_property
+    def anchor(self) -> Configuration:
+        """A configuration that is allowed: the defaults, a corner, or the first of many random ones.
+
+        :raises SpaceError: when there is none among them.
+        """
+        generator = np.random.default_rng(0)
+        corners = [np.zeros(self.dimensions), np.full(self.dimensions, 0.5), np.ones(self.dimensions)]
+        for full in [self.defaults, *(self._raw(corner) for corner in corners)]:
+            if self.is_allowed(self.active(full)):
+                return self.active(full)
+        for _ in range(_SEARCHED_FOR_ONE_FEASIBLE):
+            tried = self.active(self._raw(generator.random(self.dimensions)))
+            if self.is_allowed(tried):
+                return tried
+        raise SpaceError(
+            f"no allowed configuration among {_SEARCHED_FOR_ONE_FEASIBLE:,} random ones: relax the constraints "
+            f"({'; '.join(self.constraints)}) or give the knobs defaults that keep them"
+        )
+
+    def sample(self, generator: np.random.Generator, tries: int = 20) -> Configuration:
+        """A random allowed configuration: uniform in the cube while rejection works, else pulled back."""
+        vector = generator.random(self.dimensions)
+        for _ in range(tries if self._parsed else 0):
+            if self.is_allowed(self.active(self._raw(vector))):
+                break
+            vector = generator.random(self.dimensions)
+        return self.decode(vector)
+
+    def subset(self, names: Iterable[str]) -> Space:
+        """The same space with some knobs alone; constraints and conditions that name others are left out."""
+        wanted = set(names)
+        kept = [name for name in self.knobs if name in wanted]
+        aliases = {alias(name) for name in kept}
+        knobs = {
+            name: self.knobs[name]
+            if name not in self._conditions or self._conditions[name].names <= aliases
+            else self.knobs[name].model_copy(update={"when": None})
+            for name in kept
+        }
+        constraints = tuple(expression.text for expression in self._parsed if expression.names <= aliases)
+        return Space(knobs=knobs, constraints=constraints)
+
+
+def alias(name: str) -> str:
+    """How expressions spell a knob: ``batch-size`` is ``batch_size`` there."""
+    return name.replace(".", "_").replace("-", "_")
+
+
+def _aliased(knobs: Mapping[str, Value]) -> dict[str, Value]:
+    return {alias(name): value for name, value in knobs.items()}
+
+
+def key_of(knobs: Mapping[str, Value]) -> tuple[tuple[str, Any], ...]:
+    """What two equal configurations share."""
+    return tuple(sorted((name, repr(value)) for name, value in knobs.items()))
+
+
+def encode_all(space: Space, configurations: Sequence[Mapping[str, Value]]) -> Vector:
+    """Configurations as rows of a matrix."""
+    return np.array([space.encode(knobs) for knobs in configurations]).reshape(len(configurations), space.dimensions)

@@ -1,0 +1,232 @@
+"""Ours: begin with what is known, search only what is left, and measure again where it pays.
+
+1. **Open with knowledge.** What similar jobs ended with (warm starts), or today's defaults, or the base weights.
+2. **Let the running job speak.** As soon as a trial brings readings (rates and busy shares), the shares of parallelism
+   follow from them as in DS2; one coordinate is left for all operators, the total (see ``reduced``, ``beliefs``).
+3. **Search the rest** (total, batch, concurrency…) with a small Gaussian process over these few coordinates and one
+   more, how far a trial's shares were from what is believed now: trials from before the job had spoken still count,
+   at a distance. Near a configuration that failed nothing is tried.
+4. **Measure again** where it decides: three times early to learn the noise; if there is any, every third step and
+   later two of three go to whatever may still be the best.
+
+Without readings and weights it is a Gaussian-process optimiser for a few dimensions, with the same care about noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from streamtune.autoconfig.choice import candidates, estimates, relative_noise
+from streamtune.autoconfig.process import fit, one_thread
+from streamtune.autoconfig.space import Configuration, Vector, key_of
+from streamtune.autoconfig.strategies.ascent import clamped
+from streamtune.autoconfig.strategies.base import Strategy
+from streamtune.autoconfig.strategies.beliefs import Beliefs, believe
+from streamtune.autoconfig.strategies.reduced import Reduced
+from streamtune.autoconfig.trial import Suggestion, Trial
+
+_WARM_TRIALS = 3
+_NOISE_CHECKS = (5, 9, 13)
+_CONFIRM_SOME, _CONFIRM_MOST = 12, 30
+_NOTICEABLE_NOISE = 0.01
+_RANDOM_POINTS = 192
+_LOCAL_POINTS = 96
+_BAD_RADIUS = 0.05
+_LARGEST_FIT = 240
+_DESIGN = 4
+_DEVIATION, _DEVIATION_SCALE = 0.35, 2.0
+
+
+class Ours(Strategy):
+    """See the module's text."""
+
+    name = "ours"
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.reduced = Reduced.of(self.space)
+        self._sign = 1.0 if self.problem.objective.maximise else -1.0
+
+    def ask(self, trials: Sequence[Trial]) -> Suggestion:
+        beliefs = believe(self.space, self.reduced.hints, trials, self._prior())
+        with one_thread():
+            return self._opening(trials, beliefs) or self._again(trials) or self._search(trials, beliefs)
+
+    # -- 1: knowledge ----------------------------------------------------------------------------------------------
+
+    def _prior(self) -> dict[str, float]:
+        """Shares before anything ran: a similar job's, else base weights, else equal ones."""
+        learned = self.warm[0].get("shares", {}) if self.warm else {}
+        if learned:
+            typical = 1.0 / len(learned)
+            return {name: float(learned.get(name, typical)) for name in self.reduced.hints}
+        return {name: self.space.knobs[name].weight or 1.0 for name in self.reduced.hints}
+
+    def _opening(self, trials: Sequence[Trial], beliefs: Beliefs) -> Suggestion | None:
+        number = len(trials)
+        told = [one for session in self.warm for one in session.get("configurations", [])][:_WARM_TRIALS]
+        if number < len(told):
+            knobs = self.space.repair({**self.space.defaults, **told[number]})
+            return Suggestion(knobs=knobs, why="what a similar job ended with")
+        if number == len(told) and self.space.has_defaults:
+            return Suggestion(knobs=self.space.repair(self.space.defaults), why="the defaults")
+        if sum(not trial.failed for trial in trials) >= self._design_size():
+            return None
+        point = self._design_point(number)
+        if self.reduced.hints and number > 0 and not any(not trial.failed for trial in trials):
+            point[0] *= 0.5**number  # nothing has worked yet: go towards fewer instances
+        knobs = self.fresh(self.decode(point, beliefs), trials, number)
+        return Suggestion(knobs=knobs, why="first look" if number == 0 else "initial design")
+
+    def _design_size(self) -> int:
+        return 1 if self.reduced.dimensions == 1 else min(_DESIGN, 1 + self.reduced.dimensions)
+
+    def _design_point(self, number: int) -> Vector:
+        from scipy.stats import qmc
+
+        size = max(1, self.reduced.dimensions)
+        points = qmc.Sobol(size, seed=self.seed).random(16)
+        point = np.asarray(points[number % 16], dtype=float)
+        if number == 0:
+            point[:] = 0.5
+        return point
+
+    def decode(self, point: Vector, beliefs: Beliefs) -> Configuration:
+        knobs = self.reduced.decode(point, beliefs.shares) if self.reduced.hints else self.space.decode(point)
+        if not beliefs.contentious:
+            return knobs
+        lowest = {name: self.space.knobs[name].from_unit(np.zeros(1)) for name in beliefs.contentious}
+        return self.space.repair({**knobs, **lowest})
+
+    # -- 4: measuring again ----------------------------------------------------------------------------------------
+
+    def _again(self, trials: Sequence[Trial]) -> Suggestion | None:
+        found = candidates(trials)
+        number = len(trials)
+        if len(found) < 2:
+            return None
+        noise = relative_noise(found)
+        repeated = [one for one in found if len(one.values) > 1]
+        if noise is None:
+            if number in _NOISE_CHECKS and not _is_exact([one.values for one in repeated]):
+                best = max(found, key=lambda one: self._sign * one.mean)
+                return Suggestion(knobs=best.knobs, why=f"trial {best.number} again: how noisy is it?")
+            return None
+        turn = number % 3 == 0 if number < _CONFIRM_MOST else number % 3 != 0
+        if noise < _NOTICEABLE_NOISE or number < _CONFIRM_SOME or not turn:
+            return None
+        expected = estimates(found, noise)
+        # With the doubt in their favour: of many that were measured once, some of the good ones had bad luck.
+        hopes = [
+            self._sign * value + noise * abs(value) / math.sqrt(len(one.values))
+            for one, value in zip(found, expected, strict=True)
+        ]
+        chosen = found[max(range(len(found)), key=hopes.__getitem__)]
+        return Suggestion(knobs=chosen.knobs, why=f"trial {chosen.number} again: it may be the best")
+
+    # -- 2 and 3: the search ---------------------------------------------------------------------------------------
+
+    def _search(self, trials: Sequence[Trial], beliefs: Beliefs) -> Suggestion:
+        number = len(trials)
+        good = candidates(trials)
+        if len(good) < 2:
+            knobs = self.decode(self._design_point(number), beliefs)
+            return Suggestion(knobs=self.fresh(knobs, trials, number), why="by what the running job told")
+        features, values, counts = self._data(good, beliefs)
+        process = fit(features, values, counts, groups=self._groups(beliefs))
+        best = float(process.predict(features)[0].max())
+        offered = self._offers(good, beliefs, number)
+        bad = [self.features(trial.knobs, beliefs) for trial in trials if trial.failed]
+        tried = {key_of(trial.knobs) for trial in trials}
+        points = np.array([self.features(knobs, beliefs) for knobs in offered])
+        gains = process.improvement(points, best)
+        for place, (knobs, point) in enumerate(zip(offered, points, strict=True)):
+            near_failure = any(float(np.max(np.abs(point - one))) < _BAD_RADIUS for one in bad)
+            if near_failure or key_of(knobs) in tried:
+                gains[place] = -1.0
+        chosen = int(np.argmax(gains))
+        knobs = offered[chosen] if gains[chosen] >= 0 else self.fresh(offered[chosen], trials, number)
+        told = "the running job's shares" if beliefs.observed else "what is known"
+        return Suggestion(knobs=knobs, why=f"largest expected improvement around {told}")
+
+    def _data(self, good: Sequence[Any], beliefs: Beliefs) -> tuple[Vector, Vector, Vector]:
+        kept = sorted(good, key=lambda one: -self._sign * one.mean)[:_LARGEST_FIT]
+        means = np.array([one.mean for one in kept])
+        logarithmic = self._sign > 0 and bool(np.all(means > 0))
+        values = np.log(means) if logarithmic else self._sign * means
+        if logarithmic:  # far below the best it does not matter how far: the process should be right at the top
+            values = np.maximum(values, values.max() - 3.0)
+        features = np.array([self.features(one.knobs, beliefs) for one in kept])
+        return features, values, np.array([float(len(one.values)) for one in kept])
+
+    def features(self, knobs: Configuration, beliefs: Beliefs) -> Vector:
+        """Coordinates of the process: the reduced ones and how the shares differ from what is believed.
+
+        Where the job has spoken, one number says how far the scarcest operator is below its share. Where it has not,
+        the beliefs are weak and every operator's deviation counts, all with one length scale.
+        """
+        reduced = self.reduced.encode(knobs)
+        if not self.reduced.hints:
+            return reduced
+        if beliefs.observed:
+            return np.append(reduced, self._mismatch(knobs, beliefs))
+        full = self.space.filled(knobs)
+        degrees = np.array([float(full[name]) for name in self.reduced.hints])
+        shares = np.array([beliefs.shares[name] for name in self.reduced.hints])
+        return np.append(reduced, np.clip(np.log(degrees / (degrees.sum() * shares)) / _DEVIATION_SCALE, -1.0, 1.0))
+
+    def _groups(self, beliefs: Beliefs) -> list[int]:
+        """Column → length scale."""
+        own = list(range(max(1, self.reduced.dimensions)))
+        if not self.reduced.hints:
+            return own
+        return own + [len(own)] * (1 if beliefs.observed else len(self.reduced.hints))
+
+    def _mismatch(self, knobs: Configuration, beliefs: Beliefs) -> float:
+        """How far the scarcest operator is below its share, on a logarithmic scale, within [0, 1]."""
+        full = self.space.filled(knobs)
+        steady = [name for name in self.reduced.hints if name not in beliefs.contentious] or list(self.reduced.hints)
+        per_share = np.array([float(full[name]) / max(beliefs.shares[name], 1e-9) for name in steady])
+        total = sum(float(full[name]) for name in steady) / max(sum(beliefs.shares[name] for name in steady), 1e-9)
+        wasted = sum(float(full[name]) - self.space.knobs[name].bounds[0] for name in beliefs.contentious)
+        return float(np.clip(math.log(total / per_share.min()) / 4.0 + wasted / max(total, 1.0), 0.0, 1.0))
+
+    def _offers(self, good: Sequence[Any], beliefs: Beliefs, number: int) -> list[Configuration]:
+        """Points all over the reduced cube, and around the best ones."""
+        generator = self.generator(number)
+        size = max(1, self.reduced.dimensions)
+        cube = [generator.random(size) for _ in range(_RANDOM_POINTS)]
+        top = sorted(good, key=lambda one: -self._sign * one.mean)[:3]
+        around = []
+        for _ in range(_LOCAL_POINTS):
+            centre = self.reduced.encode(top[int(generator.integers(len(top)))].knobs)
+            moved = generator.random(size) < max(0.3, 2.0 / size)
+            moved[int(generator.integers(size))] = True
+            step = generator.normal(0.0, generator.choice([0.02, 0.06, 0.15]), size)
+            around.append(np.clip(centre + step * moved, 0.0, 1.0))
+        found = [self.decode(point, beliefs) for point in [*cube, *around]]
+        if self.reduced.hints and not beliefs.observed:
+            found += [self._deviated(top[place % len(top)].knobs, generator) for place in range(_LOCAL_POINTS)]
+        return list({key_of(knobs): knobs for knobs in found}.values())
+
+    def _deviated(self, knobs: Configuration, generator: np.random.Generator) -> Configuration:
+        """A good configuration with some operators up and some down: how shares are learnt when nothing is told."""
+        hints = self.reduced.hints
+        count = int(generator.integers(1, max(2, len(hints) // 2) + 1))
+        picked = generator.choice(len(hints), size=min(count, len(hints)), replace=False)
+        full = self.space.filled(knobs)
+        for place in picked:
+            name = hints[int(place)]
+            factor = math.exp(float(generator.choice([-1.0, 1.0])) * _DEVIATION)
+            wanted = float(full[name]) * factor
+            full[name] = clamped(self.space.knobs[name], math.floor(wanted) if factor < 1 else math.ceil(wanted))
+        return self.space.repair(full)
+
+
+def _is_exact(repeats: Sequence[Sequence[float]]) -> bool:
+    """Whether what was measured twice gave the same twice."""
+    return bool(repeats) and all(max(values) - min(values) <= 1e-3 * abs(max(values)) for values in repeats)

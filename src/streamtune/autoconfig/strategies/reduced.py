@@ -1,0 +1,85 @@
+"""The few coordinates that ``ours`` searches instead of one per operator.
+
+A prototype (PLATFORM.md) found that the space matters more than the optimiser: one multiplier on good relative shares
+reaches nine tenths whichever optimiser drives it. All parallelism knobs together are therefore *one* coordinate, the
+total number of instances on a logarithmic scale, spread over the operators by their shares; every other knob keeps its
+own coordinates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamtune.autoconfig.space import Configuration, Space, Vector
+from streamtune.autoconfig.strategies.ascent import clamped
+
+_ROUNDED_DOWN = 0.001
+_NEARBY = np.linspace(0.97, 1.03, 13)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A space seen through shares: ``hints`` share one coordinate, ``others`` have their own."""
+
+    space: Space
+    hints: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @classmethod
+    def of(cls, space: Space) -> Reduced:
+        hints = tuple(n for n, k in space.knobs.items() if k.operator is not None and k.type != "category")
+        return cls(space, hints, tuple(name for name in space.knobs if name not in hints))
+
+    @property
+    def dimensions(self) -> int:
+        return bool(self.hints) + sum(self.space.knobs[name].dimensions for name in self.others)
+
+    @property
+    def totals(self) -> tuple[float, float]:
+        """The smallest and the largest sum of all hints."""
+        bounds = [self.space.knobs[name].bounds for name in self.hints]
+        return sum(low for low, _ in bounds), sum(high for _, high in bounds)
+
+    def hints_for(self, total: float, shares: Mapping[str, float]) -> Configuration:
+        """About ``total`` instances by shares, none below its lowest.
+
+        Hints are whole: some operator is always rounded worst and limits all others. Of the totals within a few per
+        cent the one is taken that loses least, the scarcest operator's instances per share against all instances.
+        """
+        share = np.array([shares[name] for name in self.hints])
+        share = share / share.sum()
+        bounds = np.array([self.space.knobs[name].bounds for name in self.hints])
+        near = total * _NEARBY
+        hints = np.clip(np.ceil(near[:, None] * share - _ROUNDED_DOWN), bounds[:, 0], bounds[:, 1])
+        kept = (hints / share).min(axis=1) / hints.sum(axis=1)
+        best = hints[int(np.argmax(kept))]
+        return {name: clamped(self.space.knobs[name], float(hint)) for name, hint in zip(self.hints, best, strict=True)}
+
+    def decode(self, point: Vector, shares: Mapping[str, float]) -> Configuration:
+        """A configuration from the coordinates: first the total, then the other knobs' own."""
+        full: Configuration = dict(self.space.defaults)
+        start = 0
+        if self.hints:
+            low, high = (math.log(total) for total in self.totals)
+            full.update(self.hints_for(math.exp(low + float(np.clip(point[0], 0, 1)) * (high - low)), shares))
+            start = 1
+        for name in self.others:
+            knob = self.space.knobs[name]
+            full[name] = knob.from_unit(point[start : start + knob.dimensions])
+            start += knob.dimensions
+        return self.space.repair(full)
+
+    def encode(self, knobs: Mapping[str, int | float | str | bool]) -> Vector:
+        full = self.space.filled(knobs)
+        parts: list[float] = []
+        if self.hints:
+            low, high = (math.log(total) for total in self.totals)
+            total = sum(float(full[name]) for name in self.hints)
+            parts.append(0.0 if high == low else (math.log(max(total, 1e-9)) - low) / (high - low))
+        for name in self.others:
+            parts.extend(self.space.knobs[name].to_unit(full[name]))
+        return np.array(parts, dtype=float)

@@ -1,0 +1,1 @@
+"""Figures 4 to 8 of Fischer's thesis, study 2 ("Machines Tuning Machines")."""

@@ -1,0 +1,217 @@
+"""The study's runs as the thesis' figures, with what the thesis reports beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamtune.experiments.autoconfig.study import Run
+
+# Section 5.3: mean seconds between runs, Spearmint; "pla and ipla lie all between 0 and 1 second".
+THESIS_SECONDS = {"bo": {"small": 35, "medium": 90, "large": 173}, "ibo": {"small": 36, "medium": 168, "large": 253}}
+SECONDS_TARGET = {"small": 1.0, "medium": 3.0, "large": 10.0}
+# Section 5.1 in words, per setting (imbalance, contention): the bars' heights are not in the text.
+THESIS_FIG_4 = {
+    (0.0, 0.0): "ipla best on medium and large; bo and ibo find nothing better; all equal on small",
+    (1.0, 0.0): "topology knowledge still helps; bo beats pla on medium and large; all equal on small",
+    (0.0, 0.25): "topology knowledge still helps; bo helps substantially on medium and large",
+    (1.0, 0.25): "topology knowledge does not help; large: all end at or near 1 instance; small: bo best",
+}
+THESIS_BO180 = "more steps gave better results in all four cases tried"
+
+Row = tuple[str, ...]
+Setting = tuple[str, float, float]
+
+
+def settings_of(runs: Sequence[Run]) -> list[Setting]:
+    return list(dict.fromkeys((run.size, run.imbalance, run.contention) for run in runs))
+
+
+def contestants_of(runs: Sequence[Run]) -> list[str]:
+    return list(dict.fromkeys(run.contestant for run in runs))
+
+
+def better_passes(runs: Sequence[Run], setting: Setting, contestant: str) -> list[Run]:
+    """For every graph the pass whose 30 runs were better on average, as the thesis graphs it."""
+    best: dict[int, Run] = {}
+    for run in runs:
+        if (run.size, run.imbalance, run.contention) == setting and run.contestant == contestant:
+            old = best.get(run.seed)
+            if old is None or np.mean(run.measured) > np.mean(old.measured):
+                best[run.seed] = run
+    return list(best.values())
+
+
+def figure_4(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
+    """Share of the best known throughput: mean over graphs of the mean of 30 runs, with the least and most."""
+    names = contestants_of(runs)
+    rows = []
+    for setting in settings_of(runs):
+        cells = []
+        for name in names:
+            shares = [np.array(run.measured) / run.best_known for run in better_passes(runs, setting, name)]
+            if shares:
+                mean = np.mean([float(one.mean()) for one in shares])
+                least, most = min(one.min() for one in shares), max(one.max() for one in shares)
+                cells.append(f"{mean:.2f} ({least:.2f}–{most:.2f})")
+            else:
+                cells.append("–")
+        rows.append((_named(setting), *cells, THESIS_FIG_4[setting[1], setting[2]]))
+    return ("setting", *names, "thesis"), rows
+
+
+def figure_5(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
+    """Step of the best measurement, as in the thesis, and first step at 95 % of the best known (median, n reached)."""
+    names = contestants_of(runs)
+    rows = []
+    for setting in settings_of(runs):
+        cells = []
+        for name in names:
+            of = [
+                run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name
+            ]
+            reached = [run.to_95 for run in of if run.to_95 is not None]
+            median = f"{np.median([steps_to_95(run) for run in of]):.0f}" if of else "–"
+            cells.append(f"{np.mean([run.first_best for run in of]):.0f}; {median} ({len(reached)}/{len(of)})")
+        rows.append((_named(setting), *cells))
+    return ("setting", *(f"{name}: best at; 95 % at" for name in names)), rows
+
+
+def figure_6(runs: Sequence[Run], contestants: Sequence[str] = ("bo", "bo180", "ours")) -> dict[str, list[float]]:
+    """LOESS trend (span 0.75) of what the steps measured, relative to the best known: name → one value per step."""
+    trends = {}
+    for setting in settings_of(runs):
+        for name in contestants:
+            of = [
+                run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name
+            ]
+            if of:
+                shares = np.mean([np.array(run.values) / run.best_known for run in of], axis=0)
+                trends[f"{name}, {_named(setting)}"] = [round(float(value), 4) for value in loess(shares)]
+    return trends
+
+
+def figure_7(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
+    """CPU seconds to choose one configuration (mean and largest run mean), with the thesis' seconds."""
+    names = contestants_of(runs)
+    rows = []
+    for size in dict.fromkeys(run.size for run in runs):
+        cells = []
+        for name in names:
+            seconds = [run.seconds_per_step for run in runs if run.size == size and run.contestant == name]
+            cells.append(f"{np.mean(seconds):.2f} (≤ {max(seconds):.2f})" if seconds else "–")
+        thesis = ", ".join(f"{name} {by_size[size]}" for name, by_size in THESIS_SECONDS.items() if size in by_size)
+        rows.append((size, *cells, f"{thesis}, pla/ipla 0 to 1"))
+    return ("size", *names, "thesis, s"), rows
+
+
+def steps_to_95(run: Run) -> float:
+    """A run that never got there counts as one step more than it had."""
+    return float(run.to_95 if run.to_95 is not None else len(run.values) + 1)
+
+
+def checks(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The issue's targets: target, measured, met."""
+    found = [_best_everywhere(runs)]
+    for size, limit in SECONDS_TARGET.items():
+        seconds = [run.seconds_per_step for run in runs if run.size == size and run.contestant == "ours"]
+        if seconds:
+            measured = f"{np.mean(seconds):.2f} CPU s"
+            found.append(
+                _check(f"ours: seconds per step, {size} ≤ {limit:g}", measured, float(np.mean(seconds)) <= limit)
+            )
+    for ours, share in (("ours", 0.25), ("ours-blind", 0.5)):
+        for rival in ("bo", "ipla"):
+            found.extend(_fewer_steps(runs, ours, rival, share))
+    regrets = [run.regret for run in runs if run.contestant == "ours"]
+    if regrets:
+        text = f"mean {100 * np.mean(regrets):.1f} %, largest {100 * max(regrets):.1f} %"
+        found.append(_check("ours: the choice is within 5 % of the best tried", text, float(np.mean(regrets)) <= 0.05))
+    return found
+
+
+def _best_everywhere(runs: Sequence[Run]) -> dict[str, Any]:
+    """Best, or within the spread (standard deviation over graphs) of the best."""
+    lost = []
+    names = [name for name in contestants_of(runs) if not name.startswith("ours-")]
+    for setting in settings_of(runs):
+        means = {
+            name: np.array([np.mean(run.measured) / run.best_known for run in better_passes(runs, setting, name)])
+            for name in names
+        }
+        best = max((name for name in names if len(means[name])), key=lambda name: float(means[name].mean()))
+        spread = max(float(means[best].std()), 0.01)
+        if "ours" not in means or float(means["ours"].mean()) < float(means[best].mean()) - spread:
+            lost.append(f"{_named(setting)}: {best}")
+    text = (
+        f"{len(settings_of(runs)) - len(lost)} of {len(settings_of(runs))}{'; not: ' + ', '.join(lost) if lost else ''}"
+    )
+    return _check("Fig. 4: ours best or within the spread of the best", text, not lost)
+
+
+def _fewer_steps(runs: Sequence[Run], ours: str, rival: str, share: float) -> list[dict[str, Any]]:
+    by_name = {name: [steps_to_95(run) for run in runs if run.contestant == name] for name in (ours, rival)}
+    if not all(by_name.values()):
+        return []
+    mine, theirs = (float(np.mean(by_name[name])) for name in (ours, rival))
+    text = f"{mine:.1f} against {theirs:.1f} steps on average (never: counted as one more than there were)"
+    return [_check(f"steps to 95 %: {ours} at most {share:g} × {rival}", text, mine <= share * theirs)]
+
+
+def _check(target: str, measured: str, met: bool) -> dict[str, Any]:
+    return {"target": target, "measured": measured, "met": met}
+
+
+def _named(setting: Setting) -> str:
+    size, imbalance, contention = setting
+    return f"{size}, {100 * imbalance:.0f} % imbalance, {100 * contention:.0f} % contentious"
+
+
+def loess(values: NDArray[np.float64], span: float = 0.75) -> NDArray[np.float64]:
+    """Local linear regression with tricube weights (Cleveland 1979), as the thesis smooths Fig. 6."""
+    count = len(values)
+    x = np.arange(count, dtype=float)
+    width = max(3, int(np.ceil(span * count)))
+    smooth = np.empty(count)
+    for place in range(count):
+        distance = np.abs(x - x[place])
+        reach = max(float(np.sort(distance)[min(width, count) - 1]), 1e-9)
+        weight = np.clip(1.0 - (distance / reach) ** 3, 0.0, None) ** 3
+        coefficients = np.polyfit(x, values, 1, w=np.sqrt(weight)) if count > 2 else np.array([0.0, values.mean()])
+        smooth[place] = np.polyval(coefficients, x[place])
+    return smooth
+
+
+def report(runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything as plain JSON values."""
+    tables = {}
+    for name, make in (("figure_4", figure_4), ("figure_5", figure_5), ("figure_7", figure_7)):
+        headings, rows = make(runs)
+        tables[name] = {"headings": list(headings), "rows": [list(row) for row in rows]}
+    return {"tables": tables, "figure_6": figure_6(runs), "checks": checks(runs), "thesis_bo180": THESIS_BO180}
+
+
+def markdown(runs: Sequence[Run]) -> str:
+    """The tables as a page."""
+    parts = []
+    titles = {
+        "figure_4": "Fig. 4, throughput",
+        "figure_5": "Fig. 5, convergence",
+        "figure_7": "Fig. 7, CPU seconds per step",
+    }
+    made = report(runs)
+    for name, table in made["tables"].items():
+        lines = [
+            f"## {titles[name]}",
+            "| " + " | ".join(table["headings"]) + " |",
+            "|" + " --- |" * len(table["headings"]),
+        ]
+        lines += ["| " + " | ".join(row) + " |" for row in table["rows"]]
+        parts.append("\n".join(lines))
+    targets = [
+        f"- {'met' if one['met'] else '**missed**'}: {one['target']}: {one['measured']}" for one in made["checks"]
+    ]
+    return "\n\n".join([*parts, "## Targets", "\n".join(targets)]) + "\n"

@@ -1,0 +1,134 @@
+"""The command line as the issue fixes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from streamtune.cli import autoconfig
+from streamtune.errors import StreamTuneError
+
+app = typer.Typer()
+app.add_typer(autoconfig.app)
+COMMAND = "echo $(( 100 - ($0 - 5) * ($0 - 5) ))"
+
+
+def space_file(folder: Path, **more: Any) -> Path:
+    data = {
+        "objective": {
+            "command": ["sh", "-c", COMMAND, "{threads}"],
+            "direction": "maximize",
+            "timeout": 10,
+            "repeats": 1,
+        },
+        "knobs": {
+            "threads": {"type": "int", "low": 1, "high": 16, "key": "spark.cores", "default": 2},
+            "codec": {"type": "category", "choices": ["a", "b"]},
+        },
+        "constraints": ["threads <= 12"],
+        **more,
+    }
+    path = folder / "space.yaml"
+    path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def invoke(*arguments: str, fails: type[BaseException] | None = None) -> Any:
+    result = CliRunner().invoke(app, ["autoconfig", *arguments])
+    if fails is None:
+        assert result.exit_code == 0, (result.output, result.exception)
+        return json.loads(result.stdout) if "--json" in arguments else result.stdout
+    assert isinstance(result.exception, fails), (result.output, result.exception)
+    return str(result.exception)
+
+
+def test_run_answers_as_fixed(tmp_path: Path) -> None:
+    arguments = ["run", str(space_file(tmp_path)), "--steps", "8", "--strategy", "random", "--seed", "3"]
+    answer = invoke(*arguments, "--store", str(tmp_path / "s"), "--json")
+    assert [one["number"] for one in answer["trials"]] == list(range(8))
+    for one in answer["trials"]:
+        assert {"number", "knobs", "value", "failed", "seconds"} <= one.keys()
+        assert one["value"] == 100 - (one["knobs"]["threads"] - 5) ** 2
+        assert one["knobs"]["threads"] <= 12
+    assert answer["best"]["value"] == max(one["value"] for one in answer["trials"])
+    assert answer["best"]["knobs"] in [one["knobs"] for one in answer["trials"]]
+    assert invoke(*arguments, "--store", str(tmp_path / "s"), "--json") == answer  # the same command again
+    fresh = invoke(*arguments, "--store", str(tmp_path / "t"), "--json")
+    drop = {"seconds"}
+    assert [{k: v for k, v in one.items() if k not in drop} for one in fresh["trials"]] == [
+        {k: v for k, v in one.items() if k not in drop} for one in answer["trials"]
+    ]
+
+
+def test_resume_and_show(tmp_path: Path) -> None:
+    store = str(tmp_path / "s")
+    invoke("run", str(space_file(tmp_path)), "--steps", "6", "--strategy", "random", "--store", store)
+    answer = invoke("resume", store, "--steps", "10", "--json")
+    assert len(answer["trials"]) == 10
+    shown = invoke("show", store, "--plots", str(tmp_path / "plots"), "--json")
+    assert shown["best"] == answer["best"]
+    assert next(iter(shown["importance"])) == "threads"
+    assert shown["config_file"].splitlines()[0].startswith("spark.cores: ")
+    assert {Path(path).name for path in shown["plots"]} == {"convergence.svg", "parallel.svg"}
+    assert all(Path(path).read_text().startswith("<?xml") for path in shown["plots"])
+    text = invoke("show", store, "--trials")
+    assert "best: " in text
+    assert "spark.cores: " in text
+
+
+def test_every_trial_failing_is_told_not_raised(tmp_path: Path) -> None:
+    path = space_file(tmp_path, objective={"command": ["false"]})
+    answer = invoke("run", str(path), "--steps", "3", "--store", str(tmp_path / "s"), "--json")
+    assert answer["best"] is None
+    assert [one["failed"] for one in answer["trials"]] == [True] * 3
+    assert [one["value"] for one in answer["trials"]] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--strategy", "best"], "no strategy 'best'"),
+        (["--max-seconds", "nan"], "--max-seconds must be a number above 0, but got nan"),
+        (["--max-seconds", "-1"], "--max-seconds must be a number above 0, but got -1"),
+        (["--max-cost", "inf", "--price", "1"], "--max-cost must be a number above 0, but got inf"),
+        (["--max-cost", "5"], "--max-cost and --price belong together"),
+        (["--warm-from", "nowhere"], "nowhere holds no session"),
+        (["--engine", "storm"], "--engine: expected flink"),
+        (["--engine", "flink", "--url", "http://x:1"], "--engine flink needs --url and --jar"),
+    ],
+)
+def test_bad_options_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+    store = ["--store", str(tmp_path / "s")]
+    assert message in invoke("run", str(space_file(tmp_path)), *arguments, *store, fails=StreamTuneError)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_space_without_a_command_is_refused(tmp_path: Path) -> None:
+    assert "objective.command is missing" in invoke(
+        "run", str(space_file(tmp_path, objective={})), fails=StreamTuneError
+    )
+    assert "nothing to tune" in invoke("run", fails=StreamTuneError)
+    assert "holds no session" in invoke("show", str(tmp_path / "none"), fails=StreamTuneError)
+
+
+def test_markup_in_names_and_values_is_shown_as_it_is(tmp_path: Path) -> None:
+    knobs = {"codec": {"type": "category", "choices": ["[red]x[/]", "[bold]"]}}
+    path = space_file(tmp_path, knobs=knobs, constraints=[], objective={"command": ["echo", "1"]})
+    text = invoke("run", str(path), "--steps", "4", "--strategy", "random", "--store", str(tmp_path / "s"))
+    assert "[red]x[/]" in text
+
+
+def test_a_session_of_a_similar_job_is_a_warm_start(tmp_path: Path) -> None:
+    first = str(tmp_path / "first")
+    invoke("run", str(space_file(tmp_path)), "--steps", "10", "--strategy", "random", "--store", first)
+    best = invoke("show", first, "--json")["best"]
+    warm = ["--warm-from", first, "--store", str(tmp_path / "second"), "--json"]
+    answer = invoke("run", str(space_file(tmp_path)), "--steps", "2", "--strategy", "ours", *warm)
+    assert answer["trials"][0]["knobs"] == best["knobs"]
+    assert answer["trials"][0]["why"] == "what a similar job ended with"

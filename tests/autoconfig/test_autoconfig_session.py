@@ -1,0 +1,249 @@
+"""Sessions in a store: nothing is lost or run twice, whatever is killed when."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import streamtune
+from streamtune.autoconfig.journal import Journal, StoreError
+from streamtune.autoconfig.objective import CommandObjective, read_output
+from streamtune.autoconfig.problem import ObjectiveSpec, Problem, load_problem
+from streamtune.autoconfig.session import Budget, Outcome, Plan, run_session
+
+PROGRAM = """
+import json, os, sys, time
+x, n = float(sys.argv[1]), int(sys.argv[2])
+with open(sys.argv[3], "a") as log:
+    log.write(f"{x} {n}\\n")
+time.sleep(float(sys.argv[4]))
+if n > 10:
+    print("too many", file=sys.stderr)
+    sys.exit(3)
+print("some text")
+print(json.dumps({"value": 10 - (x - 0.3) ** 2 - (n - 5) ** 2 / 100, "latency": n}))
+"""
+
+MAIN = """
+import sys, typer
+from streamtune.cli import autoconfig
+app = typer.Typer()
+app.add_typer(autoconfig.app)
+app()
+"""
+
+
+def space_file(folder: Path, *, sleep: float = 0.0, **objective: Any) -> Path:
+    program, log = folder / "program.py", folder / "log"
+    program.write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, "-S", str(program), "{x}", "{n}", str(log), str(sleep)]
+    data = {
+        "objective": {"command": command, "direction": "maximize", "timeout": 20, **objective},
+        "knobs": {"x": {"type": "float", "low": 0, "high": 1}, "n": {"type": "int", "low": 1, "high": 20}},
+        "constraints": ["n + 10 * x <= 25"],
+    }
+    path = folder / "space.yaml"
+    path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def run(problem: Problem, store: Path, steps: int, *, strategy: str = "random", seed: int = 1) -> Outcome:
+    objective = CommandObjective(problem.objective, problem.space, store / "runs")
+    return run_session(problem, Plan(strategy, seed, Budget(steps=steps)), objective, store)
+
+
+def plain(outcome: Outcome) -> list[tuple[int, dict[str, Any], float | None, bool]]:
+    return [(one.number, dict(one.knobs), one.value, one.failed) for one in outcome.trials]
+
+
+def test_a_session_runs_and_a_failing_trial_is_a_result(tmp_path: Path) -> None:
+    outcome = run(load_problem(space_file(tmp_path)), tmp_path / "store", 10)
+    assert len(outcome.trials) == 10
+    failed = [one for one in outcome.trials if one.failed]
+    assert failed  # with this seed some n is above 10
+    assert all(one.value is None and one.reason == "exit code 3: too many" for one in failed)
+    assert outcome.best is not None
+    assert outcome.best.value == max(one.value for one in outcome.trials if one.value is not None)
+    assert outcome.trials[0].measurements[0].figures == {"latency": outcome.trials[0].knobs["n"]} or failed
+
+
+@pytest.mark.parametrize("strategy", ["random", "cma-es", "ours"])
+def test_an_extended_session_equals_one_that_ran_through(tmp_path: Path, strategy: str) -> None:
+    problem = load_problem(space_file(tmp_path))
+    for steps in (2, 5, 8):
+        parts = run(problem, tmp_path / "parts", steps, strategy=strategy)
+    whole = run(problem, tmp_path / "whole", 8, strategy=strategy)
+    assert plain(parts) == plain(whole)
+    assert len((tmp_path / "log").read_text().splitlines()) == 16
+
+
+def test_a_torn_line_is_cut_off_and_done_again(tmp_path: Path) -> None:
+    problem = load_problem(space_file(tmp_path))
+    whole = run(problem, tmp_path / "whole", 6)
+    run(problem, tmp_path / "torn", 4)
+    journal = tmp_path / "torn" / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-2]) + lines[-2][: len(lines[-2]) // 2])  # the last measurement is half there
+    again = run(problem, tmp_path / "torn", 6)
+    assert plain(again) == plain(whole)
+    assert len((tmp_path / "log").read_text().splitlines()) == 12  # the finished run was picked up, not repeated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.9, 1.6, 2.4])
+def test_kill_9_loses_nothing_and_repeats_nothing(tmp_path: Path, delay: float) -> None:
+    path = space_file(tmp_path, sleep=0.3)
+    command = [
+        sys.executable,
+        "-c",
+        MAIN,
+        "autoconfig",
+        "run",
+        str(path),
+        "--steps",
+        "6",
+        "--strategy",
+        "random",
+        "--seed",
+        "1",
+    ]
+    command += ["--store", str(tmp_path / "killed"), "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(streamtune.__file__).parents[1])}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    answer = json.loads(finished.stdout)
+    log = (tmp_path / "log").read_text().splitlines()
+    assert len(log) == len(set(log)) == 6  # every configuration ran exactly once
+    (tmp_path / "log").unlink()
+    whole = run(load_problem(path), tmp_path / "whole", 6)
+    seen = [(one["number"], one["knobs"], one["value"], one["failed"]) for one in answer["trials"]]
+    assert seen == plain(whole)
+
+
+def test_repeats_and_their_spread(tmp_path: Path) -> None:
+    problem = load_problem(space_file(tmp_path, repeats=3))
+    outcome = run(problem, tmp_path / "store", 2)
+    assert [len(one.values) for one in outcome.trials if not one.failed] == [3] * sum(
+        not t.failed for t in outcome.trials
+    )
+    assert outcome.trials[0].spread in (0.0, None)
+
+
+def test_a_hopeless_trial_gets_no_more_repeats(tmp_path: Path) -> None:
+    problem = load_problem(space_file(tmp_path, repeats=3, hopeless=0.999))
+    outcome = run(problem, tmp_path / "store", 6)
+    assert {len(one.measurements) for one in outcome.trials} > {3} or {1, 3} == {
+        len(one.measurements) for one in outcome.trials
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "timeout", "reason"),
+    [
+        (["sleep", "30"], 0.3, "no result within 0.3 s"),
+        (["/nonexistent/program"], 5, "cannot be started"),
+        (["sh", "-c", "echo done"], 5, "the last line must be a number"),
+        (["sh", "-c", "echo nan"], 5, "the last line must be a number"),
+        (["sh", "-c", "echo '{\"value\": null}'"], 5, "must be a finite number"),
+        (["true"], 5, "the last line must be a number"),
+        (["sh", "-c", "kill -9 $$"], 5, "exit code -9"),
+        (["sh", "-c", "echo 5; exit 1"], 5, "exit code 1"),
+    ],
+)
+def test_what_counts_as_failed(tmp_path: Path, command: list[str], timeout: float, reason: str) -> None:
+    spec = ObjectiveSpec(command=tuple(command), timeout=timeout)
+    problem = load_problem(space_file(tmp_path))
+    one = CommandObjective(spec, problem.space, tmp_path / "runs").measure(0, 0, {"x": 0.5, "n": 3})
+    assert one.failed
+    assert reason in one.reason
+
+
+def test_a_command_leaves_no_process_behind(tmp_path: Path) -> None:
+    spec = ObjectiveSpec(command=("sh", "-c", f"sleep 60 & echo $! > {tmp_path}/pid; echo 1"), timeout=5)
+    problem = load_problem(space_file(tmp_path))
+    assert CommandObjective(spec, problem.space, tmp_path / "runs").measure(0, 0, {"x": 0.5, "n": 3}).value == 1.0
+    time.sleep(0.1)
+    stat = Path(f"/proc/{int((tmp_path / 'pid').read_text())}/stat")
+    assert not stat.exists() or ") Z " in stat.read_text()
+
+
+def test_a_run_gets_its_own_session(tmp_path: Path) -> None:
+    spec = ObjectiveSpec(command=(sys.executable, "-c", "import os; print(os.getsid(0) == os.getpid() and 1 or 0)"))
+    problem = load_problem(space_file(tmp_path))
+    assert CommandObjective(spec, problem.space, tmp_path / "runs").measure(0, 0, {"x": 0.5, "n": 3}).value == 1.0
+
+
+def test_requirements_over_figures() -> None:
+    spec = ObjectiveSpec(require="throughput >= 100")
+    assert not read_output('{"value": 3, "throughput": 120}', spec).failed
+    short = read_output('{"value": 3, "throughput": 80}', spec)
+    assert short.failed
+    assert short.reason == "'throughput >= 100' is not met: throughput = 80.0"
+
+
+def test_readings_of_operators_are_kept_and_bad_ones_ignored() -> None:
+    good = read_output(
+        '{"value": 1, "operators": {"join": {"rate": 10, "busy": 0.5, "parallelism": 2}}}', ObjectiveSpec()
+    )
+    assert good.operators["join"].busy == 0.5
+    bad = read_output('{"value": 1, "operators": {"join": {"rate": -1}}}', ObjectiveSpec())
+    assert bad.value == 1.0
+    assert bad.operators == {}
+
+
+def test_restore_puts_the_job_back_after_a_failure(tmp_path: Path) -> None:
+    restored = tmp_path / "restored"
+    problem = load_problem(space_file(tmp_path, restore=["sh", "-c", f"echo {{n}} >> {restored}"]))
+    outcome = run(problem, tmp_path / "store", 10)
+    failures = [one.number for one in outcome.trials if one.failed]
+    assert len(restored.read_text().split()) == len(failures)
+
+
+def test_budgets() -> None:
+    from autoconfig.problems import measured, mixed, mixed_value
+    from streamtune.autoconfig.session import replay
+    from streamtune.autoconfig.strategies import make_strategy
+
+    problem = mixed()
+    trials = replay(problem, make_strategy("random", problem, seed=0), measured(mixed_value), 3)
+    slow = [
+        one.model_copy(update={"measurements": (one.measurements[0].model_copy(update={"seconds": 10.0}),)})
+        for one in trials
+    ]
+    assert Budget(steps=3).spent(slow) == "3 steps"
+    assert Budget(steps=9, seconds=41).spent(slow) is None  # 30 s used, 10 s expected: 40 ≤ 41
+    assert Budget(steps=9, seconds=39).spent(slow) == "time: 30 of 39 s"
+    # 30 s at 360 an hour are 3.00; a fourth trial would make it 4.00.
+    assert Budget(steps=9, money=3.5, price_per_hour=360).spent(slow) == "money: 3.00 of 3.5"
+
+
+def test_a_store_belongs_to_one_session(tmp_path: Path) -> None:
+    problem = load_problem(space_file(tmp_path))
+    run(problem, tmp_path / "store", 1)
+    with pytest.raises(StoreError, match="holds a session with seed 1, not 2"):
+        run(problem, tmp_path / "store", 1, seed=2)
+    with pytest.raises(StoreError, match="strategy random, not tpe"):
+        run(problem, tmp_path / "store", 1, strategy="tpe")
+    other = problem.model_copy(update={"objective": ObjectiveSpec(command=("true",))})
+    with pytest.raises(StoreError, match="another space or objective"):
+        run(other, tmp_path / "store", 1)
+    with Journal(tmp_path / "store").locked(), pytest.raises(StoreError, match="in use by another session"):
+        run(problem, tmp_path / "store", 2)
+
+
+def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_text("nonsense\n", encoding="utf-8")
+    with pytest.raises(StoreError, match="line 1 is damaged"):
+        Journal(tmp_path)

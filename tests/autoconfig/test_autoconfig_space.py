@@ -1,0 +1,120 @@
+"""Laws of the space: whatever vector comes in, an allowed configuration comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from autoconfig.problems import hints, mixed
+from streamtune.autoconfig.problem import filled_in, load_problem, parse_problem
+from streamtune.autoconfig.space import Space, SpaceError
+
+
+@given(arrays(float, mixed().space.dimensions, elements=st.floats(allow_nan=True, allow_infinity=True)))
+def test_any_vector_decodes_to_an_allowed_configuration(vector: Any) -> None:
+    space = mixed().space
+    space.check(space.decode(vector))
+
+
+def test_ten_thousand_random_configurations_keep_all_constraints() -> None:
+    for space, count in ((mixed().space, 10_000), (hints().space, 1_000)):
+        generator = np.random.default_rng(5)
+        for _ in range(count):
+            space.check(space.sample(generator))
+
+
+@given(arrays(float, mixed().space.dimensions, elements=st.floats(0, 1)))
+def test_encoding_is_undone_by_decoding(vector: Any) -> None:
+    space = mixed().space
+    knobs = space.decode(vector)
+    again = space.decode(space.encode(knobs))
+    assert again.keys() == knobs.keys()
+    assert all(again[name] == pytest.approx(knobs[name]) for name in knobs)
+
+
+def test_a_conditional_knob_exists_only_where_its_condition_holds() -> None:
+    space = mixed().space
+    full = {**space.defaults, "codec": "lz4", "level": 7}
+    assert "level" not in space.active(full)
+    assert space.active({**full, "codec": "zstd"})["level"] == 7
+    assert space.filled({"codec": "lz4"})["level"] == 5  # a placeholder still gets the knob's start
+
+
+def test_a_point_outside_is_pulled_back_to_the_border() -> None:
+    space = Space(
+        knobs={name: {"type": "int", "low": 1, "high": 60} for name in ("a", "b", "c")}, constraints=["a + b + c <= 90"]
+    )
+    # From (1, 1, 1), the first corner that is allowed, towards (60, 60, 60): 30 each is the last that is allowed.
+    assert space.decode(np.ones(3)) == {"a": 30, "b": 30, "c": 30}
+
+
+def test_names_with_punctuation_are_spelt_with_underscores_in_expressions() -> None:
+    space = Space(knobs={"batch-size": {"type": "int", "low": 1, "high": 9}}, constraints=["batch_size <= 4"])
+    assert space.decode(np.ones(1)) == {"batch-size": 4}
+
+
+@pytest.mark.parametrize(
+    ("knobs", "constraints", "message"),
+    [
+        ({"a": {"type": "int", "low": 5, "high": 1}}, [], "low 5 is above high 1"),
+        ({"a": {"type": "int", "low": 1}}, [], "an int needs low and high"),
+        ({"a": {"type": "int", "low": 1.5, "high": 3}}, [], "must be whole numbers, but got 1.5 and 3"),
+        ({"a": {"type": "float", "low": 0, "high": 1, "log": True}}, [], "must be above 0, but low is 0"),
+        ({"a": {"type": "float", "low": float("nan"), "high": 1}}, [], "finite"),
+        ({"a": {"type": "float", "low": 0, "high": float("inf")}}, [], "finite"),
+        ({"a": {"type": "category"}}, [], "needs choices"),
+        ({"a": {"type": "category", "choices": ["x", "x"]}}, [], "must differ"),
+        ({"a": {"type": "category", "choices": ["x"], "low": 1}}, [], "not low, high or log"),
+        ({"a": {"type": "int", "low": 1, "high": 3, "default": 7}}, [], "default 7 is not a whole number in .1, 3."),
+        ({"a": {"type": "int", "low": 1, "high": 3, "step": 1}}, [], "no setting that exists"),
+        ({"a": {"type": "word"}}, [], "'int', 'float' or 'category'"),
+        ({"1a": {"type": "int", "low": 1, "high": 3}}, [], "begins with a letter"),
+        ({"a": {"type": "int", "low": 1, "high": 3}}, ["b > 1"], "uses b: the knobs are a"),
+        ({"a": {"type": "int", "low": 1, "high": 3}}, ["a >"], "not an expression"),
+        ({"a": {"type": "int", "low": 1, "high": 3}}, ["a > 5"], "no allowed configuration"),
+        ({"a": {"type": "int", "low": 1, "high": 3, "when": "b > 1"}}, [], "only knobs above it"),
+        ({}, [], "no knobs"),
+    ],
+)
+def test_a_bad_space_is_refused_in_one_sentence(knobs: dict[str, Any], constraints: list[str], message: str) -> None:
+    with pytest.raises(SpaceError, match=message) as caught:
+        parse_problem({"knobs": knobs, "constraints": constraints}, "space.yaml")
+    assert str(caught.value).startswith("space.yaml: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("knobs: [", "neither YAML nor JSON"),
+        ("- 1", "must be a mapping"),
+        ("knob: {}", "unknown key knob"),
+        ("knobs: [a]", "must be a mapping name"),
+        (
+            "{knobs: {a: {type: int, low: 1, high: 2}}, objective: {command: [x], repeats: 0}}",
+            "objective.repeats|repeats",
+        ),
+        ("{knobs: {a: {type: int, low: 1, high: 2}}, objective: {direction: up}}", "'maximize' or 'minimize'"),
+        ("{knobs: {a: {type: int, low: 1, high: 2}}, objective: {timeout: -1}}", "greater than 0"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Any, text: str, message: str) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpaceError, match=message):
+        load_problem(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Any) -> None:
+    with pytest.raises(SpaceError, match="cannot be read"):
+        load_problem(tmp_path / "none.yaml")
+
+
+def test_placeholders_keep_other_braces() -> None:
+    command = ("sh", "-c", "echo ${HOME} {a} '{\"b\": {b}}' {other}")
+    assert filled_in(command, {"a": True, "b": 0.5})[2] == "echo ${HOME} true '{\"b\": 0.5}' {other}"

@@ -1,0 +1,139 @@
+"""Laws that every strategy keeps: allowed points, the same trials for the same seed, pure functions of the trials."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autoconfig.problems import hints, hints_value, measured, mixed, mixed_value
+from streamtune.autoconfig.problem import Problem, parse_problem
+from streamtune.autoconfig.session import replay
+from streamtune.autoconfig.space import Configuration
+from streamtune.autoconfig.strategies import NAMES, make_strategy
+from streamtune.autoconfig.trial import Measurement, Suggestion, Trial
+from streamtune.errors import StreamTuneError
+
+CASES: list[tuple[Callable[[], Problem], Callable[[Configuration], float]]] = [
+    (mixed, mixed_value),
+    (hints, hints_value),
+]
+STEPS = 9
+
+
+@pytest.mark.parametrize(("name", "case"), list(itertools.product((name for name in NAMES if name != "bo180"), [0, 1])))
+def test_allowed_and_repeatable_and_pure(name: str, case: int) -> None:
+    make_problem, value = CASES[case]
+    problem = make_problem()
+    first = replay(problem, make_strategy(name, problem, seed=3), measured(value), STEPS)  # checks every point
+    assert len(first) == STEPS
+    # A strategy that has seen nothing goes on from any prefix exactly as the one that has seen all.
+    for cut in (1, STEPS - 1):
+        asked = make_strategy(name, problem, seed=3).ask(first[:cut])
+        assert asked is not None
+        assert asked.knobs == first[cut].knobs
+    if name not in {"pla", "ipla"}:  # these draw nothing
+        other = replay(problem, make_strategy(name, problem, seed=4), measured(value), STEPS)
+        assert [t.knobs for t in other] != [t.knobs for t in first]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_failing_trials_are_results(name: str) -> None:
+    problem = mixed()
+
+    def measure(number: int, suggestion: Suggestion) -> Trial:
+        bad = float(suggestion.knobs["threads"]) > 6
+        one = Measurement(failed=True, reason="too many") if bad else Measurement(value=mixed_value(suggestion.knobs))
+        return Trial(number=number, knobs=suggestion.knobs, measurements=(one,))
+
+    assert len(replay(problem, make_strategy(name, problem, seed=1), measure, STEPS)) == STEPS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_but_failures_never_ends_the_session(name: str) -> None:
+    problem = hints()
+
+    def fail(number: int, suggestion: Suggestion) -> Trial:
+        return Trial(number=number, knobs=suggestion.knobs, measurements=(Measurement(failed=True, reason="no"),))
+
+    assert len(replay(problem, make_strategy(name, problem, seed=1), fail, STEPS)) == STEPS
+
+
+@pytest.mark.parametrize(("name", "steps"), [("random", 10_000), ("cma-es", 1_000), ("pla", 200), ("ipla", 200)])
+def test_many_asked_points_keep_all_constraints(name: str, steps: int) -> None:
+    problem = parse_problem(
+        {
+            "knobs": {
+                "a": {"type": "int", "low": 1, "high": 50},
+                "b": {"type": "float", "low": 0.1, "high": 100, "log": True},
+                "c": {"type": "category", "choices": ["x", "y", "z"]},
+            },
+            "constraints": ["a + b <= 60", "c != 'y' or a > 10"],
+        },
+        "cheap",
+    )
+    asked = replay(problem, make_strategy(name, problem, seed=0), measured(lambda k: float(k["a"])), steps)
+    assert len(asked) == steps  # replay checks every one of them
+
+
+@pytest.mark.parametrize("name", ["bo", "tpe", "ours"])
+def test_better_than_the_middle_of_the_space(name: str) -> None:
+    """Each optimiser finds more than the median of random search within 20 steps."""
+    problem = mixed()
+    found = replay(problem, make_strategy(name, problem, seed=0), measured(mixed_value), 20)
+    random = replay(problem, make_strategy("random", problem, seed=0), measured(mixed_value), 60)
+    best = max(trial.value or 0.0 for trial in found)
+    assert best > np.median([trial.value or 0.0 for trial in random])
+
+
+def test_pla_raises_all_hints_together() -> None:
+    problem = parse_problem({"knobs": {n: {"type": "int", "low": 1, "high": 60} for n in "abc"}}, "hints")
+    trials = replay(problem, make_strategy("pla", problem, seed=0), measured(lambda k: float(k["a"])), 60)
+    assert [trial.knobs for trial in trials] == [{"a": n, "b": n, "c": n} for n in range(1, 61)]
+
+
+def test_ipla_raises_a_multiplier_of_the_base_weights() -> None:
+    knobs = {n: {"type": "int", "low": 1, "high": 60, "weight": w} for n, w in (("a", 1.0), ("b", 2.0), ("c", 4.0))}
+    problem = parse_problem({"knobs": knobs}, "hints")
+    trials = replay(problem, make_strategy("ipla", problem, seed=0), measured(lambda k: float(k["a"])), 60)
+    # From 1/4 (every hint at 1) to 60/4 = 15, where the heaviest is at 60.
+    assert trials[0].knobs == {"a": 1, "b": 1, "c": 1}
+    assert trials[-1].knobs == {"a": 15, "b": 30, "c": 60}
+
+
+def test_three_zeros_end_the_ascent() -> None:
+    problem = parse_problem({"knobs": {"a": {"type": "int", "low": 1, "high": 60}}}, "hint")
+    trials = replay(
+        problem,
+        make_strategy("pla", problem, seed=0),
+        measured(lambda k: float(k["a"]) if int(k["a"]) < 5 else 0.0),
+        12,
+    )
+    assert [trial.knobs["a"] for trial in trials] == [1, 2, 3, 4, 5, 6, 7, 4, 4, 4, 4, 4]
+
+
+def test_an_unknown_strategy_is_refused() -> None:
+    with pytest.raises(StreamTuneError, match="no strategy 'best': there are random, pla"):
+        make_strategy("best", mixed(), seed=0)
+
+
+def _regret(strategy: str, seed: int, noise: float, problem: Problem, value: Any) -> float:
+    """How much better the truly best of the tried configurations is than the chosen one, relatively."""
+    from streamtune.autoconfig.choice import choose
+
+    trials = replay(problem, make_strategy(strategy, problem, seed=seed), measured(value, noise, seed), 60)
+    chosen = choose(trials, problem)
+    assert chosen is not None
+    return 1.0 - value(chosen.knobs) / max(value(trial.knobs) for trial in trials)
+
+
+@pytest.mark.slow
+def test_with_ten_per_cent_noise_the_choice_is_within_five_per_cent_of_the_best_tried() -> None:
+    regrets = [
+        _regret("ours", seed, 0.1, problem, value)
+        for problem, value, seed in ((mixed(), mixed_value, 0), (hints(), hints_value, 1))
+    ]
+    assert float(np.mean(regrets)) <= 0.05, regrets

@@ -1,0 +1,164 @@
+"""The synthetic topologies, the fluid cluster, and the studies on them at the smallest size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamtune.autoconfig.problem import parse_problem
+from streamtune.autoconfig.session import replay
+from streamtune.autoconfig.strategies import make_strategy
+from streamtune.autoconfig.trial import Measurement
+from streamtune.errors import StreamTuneError
+from streamtune.experiments.autoconfig.figure8 import Figure8Study, run_figure_8
+from streamtune.experiments.autoconfig.fluid import Bench, Cluster, FluidCluster, best_known
+from streamtune.experiments.autoconfig.study import AutoconfigStudy, read_runs, run_study
+from streamtune.experiments.autoconfig.tables import checks, loess, markdown, report
+from streamtune.workloads.layered_topologies import TABLE_2, Topology, layered
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from(list(TABLE_2)), st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.25])
+)
+def test_every_graph_has_the_numbers_of_table_2(size: str, seed: int, imbalance: float, contention: float) -> None:
+    one, shape = layered(size, seed=seed, imbalance=imbalance, contention=contention), TABLE_2[size]
+    assert (one.size, one.edges) == (shape.vertices, shape.edges)
+    assert (len(one.sources), len(one.sinks), len(set(one.layer))) == (shape.sources, shape.sinks, shape.layers)
+    assert all(one.layer[parent] < one.layer[v] for v, parents in enumerate(one.parents) for parent in parents)
+    assert sum(one.units) == pytest.approx(20.0 * shape.vertices)
+    flagged = sum(units for units, flag in zip(one.units, one.contentious, strict=True) if flag)
+    assert contention * 20 * shape.vertices <= flagged + 1e-6 <= contention * 20 * shape.vertices + 80
+    assert one == layered(size, seed=seed, imbalance=imbalance, contention=contention)
+    assert len(one.dataflow.operators) == shape.vertices
+
+
+def test_an_unknown_size_is_refused() -> None:
+    with pytest.raises(StreamTuneError, match="no topology size 'huge'"):
+        layered("huge", seed=0)
+    with pytest.raises(StreamTuneError, match="imbalance must be in"):
+        layered("small", seed=0, imbalance=2)
+
+
+CHAIN = Topology("chain", ((), (0,)), (0, 1), (20.0, 40.0), (False, False))
+
+
+def test_golden_throughput() -> None:
+    # One instance each: 40 ms per tuple bound it to 25/s. Two of the second: 20 ms each way, 50/s.
+    fluid = FluidCluster(CHAIN, Cluster(hosts=2, cores=4))
+    assert fluid.throughput(np.array([1, 1])) == pytest.approx(25.0)
+    assert fluid.throughput(np.array([1, 2])) == pytest.approx(50.0)
+    # One host, one core: 20 + 40 ms per tuple: 16.7/s. Three tasks: 1 / (1 + 0.02 · 2) of it.
+    one_core = FluidCluster(CHAIN, Cluster(hosts=1, cores=1))
+    assert one_core.throughput(np.array([1, 2])) == pytest.approx(1 / 0.06 / 1.04)
+    assert FluidCluster(CHAIN, Cluster(hosts=1, tasks_per_host=2)).throughput(np.array([1, 2])) == 0.0
+
+
+def test_more_instances_do_not_help_a_contentious_vertex() -> None:
+    topology = Topology("lock", ((), (0,)), (0, 1), (1.0, 40.0), (False, True))
+    fluid = FluidCluster(topology)
+    assert fluid.throughput(np.array([1, 1])) == pytest.approx(25.0)
+    assert fluid.throughput(np.array([1, 9])) == pytest.approx(25.0)
+
+
+def test_base_weights() -> None:
+    topology = Topology("diamond", ((), (0,), (0,), (1, 2)), (0, 1, 1, 2), (1.0,) * 4, (False,) * 4)
+    assert topology.weights == (1.0, 1.0, 1.0, 2.0)  # the last gets both copies
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 1000), st.integers(0, 1000))
+def test_nothing_beats_the_best_known(seed: int, point: int) -> None:
+    fluid = FluidCluster(layered("small", seed=seed % 5, imbalance=1.0))
+    top, _ = best_known(fluid, steps=200)
+    problem = fluid.problem(normalised=True)
+    knobs = problem.space.sample(np.random.default_rng(point))
+    assert fluid.throughput(fluid.degrees(knobs)) <= top * 1.02
+
+
+def test_a_job_that_speaks_is_tuned_in_a_few_steps() -> None:
+    """95 % of the best known within 8 steps on graphs of seed 300, which nothing was chosen on."""
+    fluid = FluidCluster(layered("medium", seed=300, imbalance=1.0))
+    top, _ = best_known(fluid, steps=500)
+    problem = fluid.problem(normalised=False)
+    trials = replay(problem, make_strategy("ours", problem, seed=0), Bench(fluid, 0, True), 8)
+    assert max(fluid.throughput(fluid.degrees(trial.knobs)) for trial in trials) >= 0.95 * top
+
+
+def test_a_contentious_operator_is_found_and_left_alone() -> None:
+    from streamtune.autoconfig.strategies.beliefs import believe
+    from streamtune.autoconfig.strategies.reduced import Reduced
+
+    fluid = FluidCluster(layered("small", seed=301, contention=0.25), Cluster(reading_noise=0.02))
+    problem = fluid.problem(normalised=False)
+    trials = replay(problem, make_strategy("ours", problem, seed=0), Bench(fluid, 0, True), 6)
+    beliefs = believe(problem.space, Reduced.of(problem.space).hints, trials, dict.fromkeys(problem.space.knobs, 1.0))
+    truly = {f"h{vertex}" for vertex, flag in enumerate(fluid.topology.contentious) if flag}
+    assert beliefs.observed
+    assert beliefs.contentious <= truly  # none is accused wrongly
+    assert beliefs.contentious
+
+
+def test_a_study_is_resumable_and_reports(tmp_path: Path) -> None:
+    scale = AutoconfigStudy(
+        sizes=("small",), imbalances=(1.0,), contentions=(0.0,),
+        contestants=("pla", "ipla", "random", "ours", "ours-warm"), steps=6, seeds=(0,), passes=1, repeats=3,
+    )  # fmt: skip
+    told: list[str] = []
+    runs = run_study(scale, tmp_path, told.append)
+    assert len(runs) == len(told) == 5
+    (tmp_path / "runs.jsonl").open("a").write('{"torn')
+    again = run_study(scale, tmp_path, told.append)
+    assert [run.key for run in again] == [run.key for run in runs]
+    assert len(told) == 5
+    assert len(read_runs(tmp_path / "runs.jsonl")) == 5
+    assert {one["target"].split(":")[0] for one in checks(runs)} >= {"Fig. 4", "ours"}
+    assert "Fig. 7" in markdown(runs)
+    assert set(report(runs)) == {"tables", "figure_6", "checks", "thesis_bo180"}
+
+
+def test_loess_keeps_a_straight_line() -> None:
+    line = np.linspace(1.0, 5.0, 30)
+    assert loess(line) == pytest.approx(line)
+
+
+def test_figure_8_compares_three_searches_with_defaults_and_hand_tuning(tmp_path: Path) -> None:
+    problem = parse_problem(
+        {
+            "knobs": {
+                "p": {"type": "int", "low": 1, "high": 200, "log": True, "default": 200},
+                "b": {"type": "int", "low": 1, "high": 64, "log": True, "default": 1},
+                "c": {"type": "category", "choices": [True, False], "default": True},
+            }
+        },
+        "toy",
+    )
+
+    class Toy:
+        calls = 0
+
+        def measure(self, number: int, repeat: int, knobs: dict[str, int | float | str | bool]) -> Measurement:
+            Toy.calls += 1
+            noise = 1.0 + 0.02 * float(np.random.default_rng([number, repeat]).standard_normal())
+            overhead = 1.0 + float(knobs["p"]) / 20 + 20.0 / float(knobs["b"])
+            return Measurement(value=100.0 / overhead * noise * (1.0 if knobs["c"] else 0.8), seconds=1.0)
+
+        def restore(self, knobs: dict[str, int | float | str | bool]) -> None:
+            pass
+
+    scale = Figure8Study(
+        sets={"h": ("p",), "h bs": ("p", "b"), "bs cc": ("b", "c")}, after={"bs cc": "h"},
+        hand_tuned={"p": 2, "b": 8}, steps=12, repeats=5,
+    )  # fmt: skip
+    found = run_figure_8(problem, Toy(), tmp_path, scale)
+    ratio = {(one["configuration"], one["against"]): one for one in found["tests"]}
+    assert ratio["h bs", "defaults"]["ratio"] > ratio["h", "defaults"]["ratio"] > 1.0
+    assert ratio["h bs", "defaults"]["significant"]
+    assert {len(values) for values in found["runs"].values()} == {5}
+    before = Toy.calls
+    assert run_figure_8(problem, Toy(), tmp_path, scale) == found  # finished: nothing is run again
+    assert Toy.calls == before
