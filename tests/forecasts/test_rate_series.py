@@ -19,7 +19,7 @@ def test_stamps_that_jitter_fall_on_one_grid(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress("\n".join(lines).encode()))
     series = read_series(file)
     assert series.values.tolist() == [57.0, 43.0, 41.0]
-    assert series.step_s == pytest.approx(299)
+    assert series.step_s == pytest.approx(298)
 
 
 def test_minutes_by_their_header(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ def series_of(
     times = np.array([when for when, _ in ordered])
     rates = np.array([rate for _, rate in ordered])
     gaps = np.diff(times)
-    step = float(np.median(gaps[gaps > 0])) if step_s is None and (gaps > 0).any() else (step_s or 0.0)
+    rising = np.sort(gaps[gaps > 0])  # the lower median: the mean of two gaps would be the length of neither
+    step = float(rising[(len(rising) - 1) // 2]) if step_s is None and len(rising) else (step_s or 0.0)
     if step <= 0:
         raise ForecastError(f"{place}: all {len(moments)} rates have the same time: nothing can be foreseen from them")
     # Stamps jitter around their grid: round to the nearest step instead of cutting off.

@@ -72,7 +72,7 @@ class AheadPlan:
         now = np.array([current[key] for key in self.operators])
         for epoch, row in enumerate(self.counts):
             if (row != now).any():
-                return epoch * self.epoch_s, dict(zip(self.operators, map(int, row), strict=True))
+                return float(epoch * self.epoch_s), dict(zip(self.operators, map(int, row), strict=True))
         return None
 
     def as_dict(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ CELLS = 4000  # the workload's resolution in the tables; performances are rounde
 
 @dataclass(frozen=True)
 class LinearRelaxation:
-    """Eq. 1 with fractions of instances: a bound (good where instances are many), multipliers, rounded-up counts."""
+    """Eq. 1 with fractions of instances: a bound (good where they are many), multipliers, and counts rounded up."""
 
     bound: float
     multipliers: Floats  # epochs − 1 × sizes
