@@ -77,10 +77,12 @@ def study(quick: bool) -> None:
 
 
 def real(quick: bool, engines: tuple[Literal["timely", "flink"], ...]) -> None:
-    from streamtune.experiments.placement.real_hosts import RealScale, real_tables
+    from streamtune.experiments.placement.real_hosts import RealPlacementStudy, real_tables
 
-    tiny = RealScale(check_on=(4,), topologies=("payload",), repetitions=1, seconds=3.0, bandwidths=(30.0,), burst=500)
-    tables = real_tables(tiny if quick else RealScale(), engines, print)
+    tiny = RealPlacementStudy(
+        check_on=(4,), topologies=("payload",), repetitions=1, seconds=3.0, bandwidths=(30.0,), burst=500
+    )
+    tables = real_tables(tiny if quick else RealPlacementStudy(), engines, print)
     for table in tables:
         print(table.to_markdown())
     name = f"real-{'-'.join(engines)}{'-quick' if quick else ''}"

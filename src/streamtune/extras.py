@@ -70,6 +70,8 @@ NEEDS: dict[str, tuple[str, str]] = {
     "streamtune.engines.timely": ("timely", "the Timely engine"),
     "streamtune.placement": ("placement", "placement by METIS"),
     "streamtune.provisioning": ("provision", "provisioning"),
+    "streamtune.forecasts": ("provision", "a forecast"),
+    "streamtune.labs.sampling": ("provision", "samples of an operator"),
     "streamtune.autoconfig": ("autoconfig", "auto-configuration"),
     "streamtune.sundog": ("sundog", "Sundog"),
 }

@@ -7,7 +7,7 @@ import pytest
 
 from streamtune.experiments.placement.flows import task_flows
 from streamtune.experiments.placement.hop_model import FlinkModel, TimelyModel
-from streamtune.experiments.placement.real_hosts import RealScale, rate_for
+from streamtune.experiments.placement.real_hosts import RealPlacementStudy, rate_for
 from streamtune.labs.hosts.work import TaskWork
 from streamtune.workloads.placement_topologies import payload
 
@@ -50,7 +50,7 @@ def test_coefficients_are_found_again() -> None:
 
 
 def test_large_tuples_come_more_slowly() -> None:
-    scale = RealScale(rate=1500, spout_bytes_per_s=1.5e6)
+    scale = RealPlacementStudy(rate=1500, spout_bytes_per_s=1.5e6)
     assert rate_for(task_flows(payload(4, depth=7, tuple_bytes=16)), scale) == 1500
     # 7 hops of 3,072 bytes are 21.5 kB a tuple.
     assert rate_for(task_flows(payload(4, depth=7)), scale) == pytest.approx(1.5e6 / (7 * 3072))

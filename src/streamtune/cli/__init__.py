@@ -52,6 +52,7 @@ QUESTIONS: dict[str, tuple[Any, ...]] = {
     "Reproduce the papers": (bench,),
     "Settings": (config.app,),
 }
+GroupedByQuestion.questions = tuple(QUESTIONS)
 for question, commands in QUESTIONS.items():
     for command in commands:
         if isinstance(command, typer.Typer):

@@ -29,7 +29,8 @@ app = typer.Typer(
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 SpaceFile = Annotated[
-    Path | None, typer.Argument(help="Knobs, constraints and the objective's command (YAML); see docs/autoconfig.md.")
+    Path | None,
+    typer.Argument(help="Knobs, constraints and the objective's command (YAML); see docs/how-to/autoconfig.md."),
 ]
 StoreOption = Annotated[
     Path | None, typer.Option(help="Folder of the session; the same command goes on there. Default: SPACE.autoconfig.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from typer.core import TyperGroup
 
@@ -10,7 +10,9 @@ _LONGEST = 120
 
 
 class GroupedByQuestion(TyperGroup):
-    """A group whose help has one heading per panel, in the order in which commands were registered."""
+    """A group whose help has one heading per panel, in the order of ``questions``."""
+
+    questions: ClassVar[tuple[str, ...]] = ()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write commands under the headings of their panels."""
@@ -21,6 +23,7 @@ class GroupedByQuestion(TyperGroup):
                 panel = getattr(command, "rich_help_panel", None)
                 heading = panel if isinstance(panel, str) else "Commands"
                 panels.setdefault(heading, []).append((name, command.get_short_help_str(_LONGEST)))
-        for heading, rows in panels.items():
+        for heading in sorted(panels, key=lambda one: self.questions.index(one) if one in self.questions else 99):
+            rows = panels[heading]
             with formatter.section(heading):
                 formatter.write_dl(rows)

@@ -6,7 +6,7 @@ peak without a candidate, and nothing is remembered between calls. What the text
 are the combinations of instances with total performance in :math:`[W_t, W_{max}]`, and dynamic programming finds the
 cheapest sequence. Where no combination falls into the interval (:math:`W_t` close to :math:`W_{max}`), those that
 exceed :math:`W_{max}` by less than their strongest instance stand in, or the epoch could not be served.
-``docs/decisions-provisioning.md`` has each point.
+``docs/explanation/decisions.md`` has each point.
 """
 
 from __future__ import annotations

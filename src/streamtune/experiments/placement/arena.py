@@ -20,7 +20,7 @@ SCHEDULERS = ("even-sorted", "even-random", "greedy", "metis", "ours", "ours-equ
 THROTTLED = "reference"
 
 
-class Scale(Frozen):
+class PlacementStudy(Frozen):
     """How large the study is. Chosen before it runs."""
 
     hosts: tuple[int, ...] = Field(default=(10, 20, 30, 40, 50, 60, 70, 80), description="Cluster sizes (Fig. 7).")
@@ -34,7 +34,7 @@ class Scale(Frozen):
     cost: HopCost = Field(default_factory=HopCost, description="What a hop costs, as calibrated.")
 
 
-QUICK = Scale(
+QUICK = PlacementStudy(
     hosts=(4, 10),
     ends=(4, 10),
     repetitions=2,
@@ -90,7 +90,7 @@ def place_flows(flows: TaskFlows, hosts: int, name: str, repetition: int = 0, ef
     return chosen("ours", repetition, effort).place(Problem(flows.graph(), Hosts.equal(hosts), imbalance))
 
 
-def run(case: Case, name: str, scale: Scale, mbit_per_s: float | None = None) -> FluidRun:
+def run(case: Case, name: str, scale: PlacementStudy, mbit_per_s: float | None = None) -> FluidRun:
     """The job under a scheduler's placement: at its own rate if it throttles itself, else as fast as it can."""
     flows, found = placed(case, name, scale.effort)
     limits = HostLimits(mbit_per_s=mbit_per_s or scale.mbit_per_s)
@@ -98,7 +98,7 @@ def run(case: Case, name: str, scale: Scale, mbit_per_s: float | None = None) ->
     return hosts.run(found.part, unlimited=case.topology != THROTTLED)
 
 
-def at_fixed_rate(case: Case, name: str, scale: Scale) -> FluidRun:
+def at_fixed_rate(case: Case, name: str, scale: PlacementStudy) -> FluidRun:
     """The job at the rate its spouts want, over links that do not limit it: what bytes per tuple are measured at."""
     flows, found = placed(case, name, scale.effort)
     limits = HostLimits(mbit_per_s=1e9, cores=1e6)

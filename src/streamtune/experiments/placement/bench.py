@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from streamtune.errors import StreamTuneError
-from streamtune.experiments.placement.arena import QUICK, Scale
+from streamtune.experiments.placement.arena import QUICK, PlacementStudy
 from streamtune.experiments.placement.findings import Table, write_report
 from streamtune.experiments.placement.study import EXPERIMENTS
 from streamtune.placement import prepare
@@ -31,7 +31,7 @@ def run_study(
     tables = []
     for name in names or EXPERIMENTS:
         tell(f"placement: {name}")
-        tables.append(EXPERIMENTS[name](QUICK if quick else Scale()))
+        tables.append(EXPERIMENTS[name](QUICK if quick else PlacementStudy()))
     command = f"streamtune bench placement{' --quick' if quick else ''}"
     if report is not None:
         write_report(report, tables, command)

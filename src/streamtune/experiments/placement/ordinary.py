@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamtune.experiments.placement.arena import Scale
+from streamtune.experiments.placement.arena import PlacementStudy
 from streamtune.experiments.placement.findings import Cell
 from streamtune.placement import Hosts, Problem, scheduler
 from streamtune.placement.comparison import COMPARED
@@ -15,7 +15,7 @@ JOBS = ("nexmark-q5", "nexmark-q8", "pqp-linear-0", "pqp-2way-0", "pqp-3way-0", 
 MULTIPLE = 10.0
 
 
-def ordinary_rows(scale: Scale) -> Iterator[tuple[Cell, ...]]:
+def ordinary_rows(scale: PlacementStudy) -> Iterator[tuple[Cell, ...]]:
     """Every job at ten times its unit rate with the parallelism it needs there, on the smallest cluster."""
     hosts = scale.ends[0]
     for name in JOBS:

@@ -33,7 +33,7 @@ Engine = Literal["timely", "flink"]
 _SIZES = (16.0, 3072.0)
 
 
-class RealScale(Frozen):
+class RealPlacementStudy(Frozen):
     """How long and how large; small enough for two cores."""
 
     calibrate_on: int = Field(default=4, ge=2, description="Hosts on which the cost of a hop is measured.")
@@ -73,13 +73,13 @@ def measured(run: Run, flows: TaskFlows, part: Ints, rate: float, seconds: float
     return (second.sent_bytes - first.sent_bytes) / (second.emitted - first.emitted), short, long
 
 
-def rate_for(flows: TaskFlows, scale: RealScale) -> float:
+def rate_for(flows: TaskFlows, scale: RealPlacementStudy) -> float:
     """What the machine can take: large tuples come more slowly."""
     bytes_per_tuple = float((flows.wanted @ flows.per_source @ flows.tuple_bytes) / flows.wanted.sum())
     return min(scale.rate, scale.spout_bytes_per_s / bytes_per_tuple)
 
 
-def calibrate(engine: Engine, run: Run, hosts: int, scale: RealScale, tell: Tell) -> HopModel:
+def calibrate(engine: Engine, run: Run, hosts: int, scale: RealPlacementStudy, tell: Tell) -> HopModel:
     """Ideal placement for what runs in the background; one hop with small and large tuples, and with few of them."""
     model = MODELS[engine]
     rows, values = [], []
@@ -99,7 +99,7 @@ def calibrate(engine: Engine, run: Run, hosts: int, scale: RealScale, tell: Tell
     return model.fitted(np.array(rows), np.array(values))
 
 
-def bytes_table(scale: RealScale, engine: Engine = "timely", tell: Tell = lambda _: None) -> Table:
+def bytes_table(scale: RealPlacementStudy, engine: Engine = "timely", tell: Tell = lambda _: None) -> Table:
     """Measured bytes per tuple of every scheduler, and what the calibrated model says."""
     model: HopModel | None = None
     rows: list[tuple[Cell, ...]] = []
@@ -120,7 +120,7 @@ def bytes_table(scale: RealScale, engine: Engine = "timely", tell: Tell = lambda
 
 
 def _bytes_rows(
-    run: Run, hosts: int, name: str, scale: RealScale, model: HopModel, tell: Tell
+    run: Run, hosts: int, name: str, scale: RealPlacementStudy, model: HopModel, tell: Tell
 ) -> list[tuple[Cell, ...]]:
     found: dict[str, list[float]] = {which: [] for which in SCHEDULERS}
     guesses: dict[str, list[float]] = {which: [] for which in SCHEDULERS}
@@ -150,7 +150,7 @@ def _percent(value: float, base: float) -> float | None:
     return 100 * (value / base - 1) if base > 0 else None
 
 
-def throughput_table(scale: RealScale, engine: Engine = "timely", tell: Tell = lambda _: None) -> Table:
+def throughput_table(scale: RealPlacementStudy, engine: Engine = "timely", tell: Tell = lambda _: None) -> Table:
     """A fixed number of tuples as fast as they go, over links from slow to fast."""
     hosts = scale.calibrate_on
     rows: list[tuple[Cell, ...]] = []
@@ -168,7 +168,7 @@ def throughput_table(scale: RealScale, engine: Engine = "timely", tell: Tell = l
     return Table(f"real-throughput-{engine}", title, columns, tuple(rows), "one link only (1 Gbit/s).", note)
 
 
-def _speed(run: Run, hosts: int, name: str, which: str, scale: RealScale) -> float:
+def _speed(run: Run, hosts: int, name: str, which: str, scale: RealPlacementStudy) -> float:
     speeds: list[float] = []
     for repetition in range(scale.repetitions):
         flows = task_flows(build(Case(name, hosts, repetition)))
@@ -178,7 +178,7 @@ def _speed(run: Run, hosts: int, name: str, which: str, scale: RealScale) -> flo
 
 
 def real_tables(
-    scale: RealScale, engines: Sequence[Engine] = ("timely", "flink"), tell: Tell = lambda _: None
+    scale: RealPlacementStudy, engines: Sequence[Engine] = ("timely", "flink"), tell: Tell = lambda _: None
 ) -> list[Table]:
     """Bytes and throughput on every engine."""
     return [make(scale, engine, tell) for engine in engines for make in (bytes_table, throughput_table)]

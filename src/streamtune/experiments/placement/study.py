@@ -13,7 +13,7 @@ import numpy as np
 from streamtune.experiments.placement.arena import (
     SCHEDULERS,
     Case,
-    Scale,
+    PlacementStudy,
     at_fixed_rate,
     change,
     place_flows,
@@ -36,7 +36,7 @@ THESIS_TABLE_1 = {
 REPLICA_RATE = 4000.0
 
 
-def fig6(scale: Scale) -> Table:
+def fig6(scale: PlacementStudy) -> Table:
     """Bytes per tuple and throughput against both even schedules, on the smallest and the largest cluster."""
     rows: list[tuple[Cell, ...]] = []
     for hosts in scale.ends:
@@ -74,7 +74,7 @@ def fig6(scale: Scale) -> Table:
     return Table("fig6", "Fig. 6: bandwidth and throughput against the even schedule", columns, tuple(rows), thesis)
 
 
-def fig7(scale: Scale) -> Table:
+def fig7(scale: PlacementStudy) -> Table:
     """Throughput over the size of the cluster, smallest, mean and largest of the repetitions."""
     rows: list[tuple[Cell, ...]] = []
     charts = []
@@ -94,7 +94,7 @@ def fig7(scale: Scale) -> Table:
     return Table("fig7", title, columns, tuple(rows), thesis, charts=tuple(charts))
 
 
-def fig8(scale: Scale) -> Table:
+def fig8(scale: PlacementStudy) -> Table:
     """Bytes per tuple of the Reference topology, whose throughput is throttled."""
     rows: list[tuple[Cell, ...]] = []
     lines: dict[str, tuple[list[float], list[float]]] = {}
@@ -116,7 +116,7 @@ def fig8(scale: Scale) -> Table:
     )  # fmt: skip
 
 
-def fig9(scale: Scale) -> Table:
+def fig9(scale: PlacementStudy) -> Table:
     """How evenly hosts are loaded, in CPU of the fluid model at the fixed rate."""
     rows: list[tuple[Cell, ...]] = []
     for hosts in scale.ends:
@@ -132,7 +132,7 @@ def fig9(scale: Scale) -> Table:
     return Table("fig9", "Fig. 9: CPU of hosts over the mean", columns, tuple(rows), thesis)
 
 
-def fig10(scale: Scale) -> Table:
+def fig10(scale: PlacementStudy) -> Table:
     """Throughput over the size of tuples: the Payload topology with depth 3."""
     hosts = scale.tuple_size_hosts
     rows: list[tuple[Cell, ...]] = []
@@ -155,7 +155,7 @@ def fig10(scale: Scale) -> Table:
     )
 
 
-def _acking(scale: Scale) -> list[tuple[int, bool, str, float, float]]:
+def _acking(scale: PlacementStudy) -> list[tuple[int, bool, str, float, float]]:
     """(hosts, acking, scheduler, bytes/s between hosts, tuples/s handled) at 4,000 tuples/s per spout of 112 bytes."""
     found = []
     for hosts in scale.hosts:
@@ -169,7 +169,7 @@ def _acking(scale: Scale) -> list[tuple[int, bool, str, float, float]]:
     return found
 
 
-def fig11(scale: Scale) -> Table:
+def fig11(scale: PlacementStudy) -> Table:
     """Bandwidth with and without acknowledgements."""
     rows = tuple(
         (hosts, "on" if acked else "off", which, sent / 1e6) for hosts, acked, which, sent, _ in _acking(scale)
@@ -179,7 +179,7 @@ def fig11(scale: Scale) -> Table:
     return Table("fig11", "Fig. 11: bandwidth at a constant rate, acking on and off (112 B)", columns, rows, thesis)
 
 
-def fig12(scale: Scale) -> Table:
+def fig12(scale: PlacementStudy) -> Table:
     """Messages in the whole topology with and without acknowledgements."""
     found = [entry for entry in _acking(scale) if entry[2] == "ours"]
     off = {hosts: handled for hosts, acked, _, _, handled in found if not acked}
@@ -190,7 +190,7 @@ def fig12(scale: Scale) -> Table:
     )
 
 
-def table1(scale: Scale) -> Table:
+def table1(scale: PlacementStudy) -> Table:
     """Spread over repetitions and improvement of throughput, averaged over cluster sizes."""
     rows: list[tuple[Cell, ...]] = []
     for name in TOPOLOGIES:
@@ -226,7 +226,7 @@ def table1(scale: Scale) -> Table:
     return Table("table1", "Table 1: spread and improvement of throughput", columns, tuple(rows), text, note)
 
 
-def table2(_scale: Scale) -> Table:
+def table2(_scale: PlacementStudy) -> Table:
     """Tuple sizes."""
     rows = []
     for name, build in TOPOLOGIES.items():
@@ -236,7 +236,7 @@ def table2(_scale: Scale) -> Table:
     return Table("table2", "Table 2: tuple sizes", ("topology", "ours, bytes", "thesis"), tuple(rows), thesis)
 
 
-def curve(scale: Scale) -> Table:
+def curve(scale: PlacementStudy) -> Table:
     """Throughput over bandwidth: any single ratio can be had by choosing the link."""
     rows: list[tuple[Cell, ...]] = []
     charts = []
@@ -257,7 +257,7 @@ def curve(scale: Scale) -> Table:
     )
 
 
-def ordinary(scale: Scale) -> Table:
+def ordinary(scale: PlacementStudy) -> Table:
     """One ordinary job of ours per family: what placement is worth where the thesis did not look."""
     from streamtune.experiments.placement.ordinary import ordinary_rows
 
@@ -267,7 +267,7 @@ def ordinary(scale: Scale) -> Table:
     return Table("ordinary", title, columns, tuple(ordinary_rows(scale)), thesis)
 
 
-EXPERIMENTS: dict[str, Callable[[Scale], Table]] = {
+EXPERIMENTS: dict[str, Callable[[PlacementStudy], Table]] = {
     "fig6": fig6,
     "fig7": fig7,
     "fig8": fig8,
