@@ -114,7 +114,7 @@ def _of_norm(pair: NDArray[np.int64], entity: NDArray[np.int64], related: NDArra
 
 def _plogp(p: Floats) -> Floats:
     """−p ln p, 0 at 0."""
-    return -p * np.log(np.where(p > 0, p, 1.0))
+    return 0.0 - p * np.log(np.where(p > 0, p, 1.0))
 
 
 def _bernoulli_entropy(p: Floats) -> Floats:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from streamtune.spark.files import Files, FileStatus
 from streamtune.sundog import storage
 from streamtune.sundog.config import SundogSettings
-from streamtune.sundog.counting import count_files
+from streamtune.sundog.counting import batch_id, count_files
 from streamtune.sundog.errors import SundogError
 from streamtune.sundog.knowledge import Knowledge, Matcher
 from streamtune.sundog.panes import Counts, Panes, Part, State, check_knowledge
@@ -91,10 +91,9 @@ class Sundog:
         """Count one batch of files into the state; files that are there already add nothing."""
         state = self.panes.load() or State(knowledge=self.knowledge.fingerprint, buckets=self.settings.buckets)
         check_knowledge(state, self.knowledge.fingerprint, self.panes.location)
-        part = self.count(files, state.buckets)
-        if state.knows(part.id):
+        if not files or state.knows(batch_id(files)):
             return state
-        return self.panes.commit(state.with_part(part))
+        return self.panes.commit(state.with_part(self.count(files, state.buckets)))
 
     def count(self, files: Sequence[FileStatus], buckets: int) -> Part:
         """Phase 1 of one batch."""

@@ -30,8 +30,12 @@ BROKEN = -1  # what the kernel returns for bytes that are not UTF-8
 
 
 class Folding(NamedTuple):
-    """The foldings of all characters below ``TABLE_SIZE``: UTF-8 bytes ``pool[start[c]:start[c + 1]]``."""
+    """The foldings of all characters below ``TABLE_SIZE``: UTF-8 bytes ``pool[start[c]:start[c + 1]]``.
 
+    That of an ASCII character is one byte, which stands once more in ``ascii``.
+    """
+
+    ascii: NDArray[np.uint8]
     start: NDArray[np.int32]
     pool: NDArray[np.uint8]
 
@@ -72,7 +76,8 @@ def folding() -> Folding:
     ]
     start = np.zeros(TABLE_SIZE + 1, np.int32)
     np.cumsum([len(folded) for folded in foldings], out=start[1:])
-    return Folding(start, np.frombuffer(b"".join(foldings), np.uint8).copy())
+    pool = np.frombuffer(b"".join(foldings), np.uint8).copy()
+    return Folding(pool[:128].copy(), start, pool)
 
 
 @compiled
@@ -89,11 +94,18 @@ def fold_bytes(
         byte = data[at]
         if byte < 0x80:
             at += 1
-            code = np.int64(byte)
-        else:
-            code, at = _decode(data, at, end)
-            if code < 0:
-                return BROKEN
+            out = table.ascii[byte]
+            if out != SPACE:
+                folded[size] = out
+                size += 1
+            elif size > token_begin:
+                ends[tokens] = size
+                tokens += 1
+                token_begin = size
+            continue
+        code, at = _decode(data, at, end)
+        if code < 0:
+            return BROKEN
         if code < TABLE_SIZE:
             for place in range(table.start[code], table.start[code + 1]):
                 out = table.pool[place]
