@@ -10,7 +10,7 @@ from streamtune.settings import Settings
 class SundogSettings(Settings):
     """Sizes of the work; results do not depend on them."""
 
-    buckets: int = Field(default=16, ge=1, le=4096, description="parts into which keys are divided; fixed by a state")
+    buckets: int = Field(default=8, ge=1, le=4096, description="parts into which keys are divided; fixed by a state")
     slice_bytes: int = Field(default=96 << 20, ge=1, description="bytes of JSON lines that one task reads at a time")
     slice_rows: int = Field(default=1_000_000, ge=1, description="rows of Parquet that one task reads at a time")
     top: int = Field(default=10, ge=1, description="related entities in the ranking of one entity")

@@ -31,7 +31,8 @@ from streamtune.sundog.knowledge import Matcher
 from streamtune.sundog.packed import BLOBS, Packed, day_tables, from_blob, to_blobs
 from streamtune.sundog.panes import Counts, PaneFile, Panes, Part
 from streamtune.sundog.readers import NOT_UTF8 as BAD_TEXT
-from streamtune.sundog.readers import Lines, Reject, Slice, plan_slices, read_slice
+from streamtune.sundog.readers import Lines, Reject, Slice, group_slices, plan_slices, read_slice
+from streamtune.sundog.workers import settle
 
 _BLOB_COLUMNS = "bucket int, days binary, keys binary, events binary, lengths binary, words binary, note string"
 _NOTES = "note string"
@@ -113,7 +114,8 @@ def count_files(
     storage.make_folder(staging)
     storage.make_folder(panes.files)
     try:
-        notes = _run_job(spark, slices, matcher, staging, buckets) if slices else []
+        tasks = group_slices(slices, settings.slice_bytes, spark.sparkContext.defaultParallelism)
+        notes = _run_job(spark, tasks, matcher, staging, buckets) if tasks else []
         counts = Counts(lines=len(lost), broken=len(lost))
         reasons = Counter(reject.reason for reject in lost)
         pane_files, rejected = [], []
@@ -138,37 +140,43 @@ def count_files(
 
 
 def _run_job(
-    spark: SparkSession, slices: Sequence[Slice], matcher: Broadcast[Matcher], staging: str, buckets: int
+    spark: SparkSession, tasks: list[list[Slice]], matcher: Broadcast[Matcher], staging: str, buckets: int
 ) -> list[dict[str, Any]]:
-    rows = spark.range(0, len(slices), 1, len(slices)).mapInArrow(
-        counter(list(slices), matcher, staging, buckets), _BLOB_COLUMNS
+    rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+        counter(tasks, matcher, staging, buckets), _BLOB_COLUMNS
     )
     merged = rows.repartitionById(buckets, "bucket").mapInArrow(merger(staging), _NOTES)
     return [json.loads(row.note) for row in merged.collect()]
 
 
 def counter(
-    slices: list[Slice], matcher: Broadcast[Matcher], staging: str, buckets: int
+    tasks: list[list[Slice]], matcher: Broadcast[Matcher], staging: str, buckets: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The first task: numbers of slices in, packed columns per bucket and a note with the counts out."""
+    """The first task: numbers of tasks in, packed columns per bucket and a note with the counts out."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                lines = read_slice(slices[number])
-                packed, counts, broken = count_lines(lines, matcher.value, buckets)
-                blobs = to_blobs(enumerate(packed))
-                yield _with_notes(blobs, [None] * blobs.num_rows)
-                rejects = lines.rejects + _not_utf8(slices[number], lines, broken)
-                note = {
-                    "counts": counts.model_dump(),
-                    "reasons": Counter(reject.reason for reject in rejects),
-                    "rejects": _write_rejects(staging, rejects) if rejects else None,
-                }
-                nothing = pa.RecordBatch.from_pylist([{"bucket": 0}], schema=BLOBS)
-                yield _with_notes(nothing, [json.dumps(note)])
+                for part in tasks[number]:
+                    yield from _count_slice(part, matcher.value, staging, buckets)
+        settle()
 
     return count
+
+
+def _count_slice(part: Slice, matcher: Matcher, staging: str, buckets: int) -> Iterator[pa.RecordBatch]:
+    lines = read_slice(part)
+    packed, counts, broken = count_lines(lines, matcher, buckets)
+    blobs = to_blobs(enumerate(packed))
+    yield _with_notes(blobs, [None] * blobs.num_rows)
+    rejects = lines.rejects + _not_utf8(part, lines, broken)
+    note = {
+        "counts": counts.model_dump(),
+        "reasons": Counter(reject.reason for reject in rejects),
+        "rejects": _write_rejects(staging, rejects) if rejects else None,
+    }
+    nothing = pa.RecordBatch.from_pylist([{"bucket": 0}], schema=BLOBS)
+    yield _with_notes(nothing, [json.dumps(note)])
 
 
 def _with_notes(blobs: pa.RecordBatch, notes: list[str | None]) -> pa.RecordBatch:
@@ -203,6 +211,7 @@ def merger(staging: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
         for bucket, parts in sorted(held.items()):
             notes.append(json.dumps(write_pane(staging, bucket, Packed.joined(parts).merged())))
         yield pa.RecordBatch.from_arrays([pa.array(notes, pa.string())], schema=_NOTE_SCHEMA)
+        settle()
 
     return merge
 

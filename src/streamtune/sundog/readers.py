@@ -28,6 +28,7 @@ from streamtune.sundog.storage import locate, read_bytes, read_compressed, size_
 NOT_JSON, NOT_UTF8, NO_USER, NO_TIME, NO_QUERY = "not_json", "not_utf8", "no_user", "no_time", "no_query"
 BAD_TIME, UNREADABLE_FILE, MISSING_COLUMN, WRONG_TYPE = "bad_time", "unreadable_file", "missing_column", "wrong_type"
 COLUMNS = ("user", "time", "query")
+_ROW_BYTES = 90  # of a line of JSON, roughly
 _RAW_KEPT = 500  # characters of a broken line that go to quarantine
 
 
@@ -39,6 +40,7 @@ class Slice(Frozen):
     begin: int
     end: int
     first_row: int = 0
+    weight: int = 1  # about as many bytes of JSON lines
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,13 @@ def plan_slices(
             if path.endswith(".parquet"):
                 slices.extend(_parquet_slices(path, slice_rows))
             elif path.endswith(".gz"):
-                slices.append(Slice(path=path, parquet=False, begin=0, end=-1))
+                slices.append(Slice(path=path, parquet=False, begin=0, end=-1, weight=6 * size_of(path)))
             else:
                 size = size_of(path)
                 slices.extend(
-                    Slice(path=path, parquet=False, begin=begin, end=min(size, begin + slice_bytes))
+                    Slice(path=path, parquet=False, begin=begin, end=min(size, begin + slice_bytes), weight=slice_bytes)
+                    if begin + slice_bytes <= size
+                    else Slice(path=path, parquet=False, begin=begin, end=size, weight=size - begin)
                     for begin in range(0, size, slice_bytes)
                 )
         except (OSError, pa.ArrowInvalid) as error:
@@ -95,9 +99,30 @@ def _parquet_slices(path: str, slice_rows: int) -> list[Slice]:
     for group in range(metadata.num_row_groups):
         rows += metadata.row_group(group).num_rows
         if rows >= slice_rows or group == metadata.num_row_groups - 1:
-            slices.append(Slice(path=path, parquet=True, begin=begin, end=group + 1, first_row=before))
+            slices.append(
+                Slice(path=path, parquet=True, begin=begin, end=group + 1, first_row=before, weight=_ROW_BYTES * rows)
+            )
             begin, before, rows = group + 1, before + rows, 0
     return slices
+
+
+def group_slices(slices: Sequence[Slice], most: int, tasks: int) -> list[list[Slice]]:
+    """Neighbouring slices together in groups of up to ``most`` bytes; smaller groups where there are few of them.
+
+    >>> parts = [Slice(path=str(n), parquet=False, begin=0, end=10, weight=10) for n in range(5)]
+    >>> [len(group) for group in group_slices(parts, most=1000, tasks=2)]
+    [3, 2]
+    """
+    wanted = min(most, -(-sum(part.weight for part in slices) // max(1, tasks)))
+    groups: list[list[Slice]] = []
+    filled = wanted
+    for part in slices:
+        if filled >= wanted:
+            groups.append([])
+            filled = 0
+        groups[-1].append(part)
+        filled += part.weight
+    return groups
 
 
 def read_slice(part: Slice) -> Lines:

@@ -27,6 +27,7 @@ from streamtune.sundog.knowledge import Knowledge
 from streamtune.sundog.packed import Packed, read_groups
 from streamtune.sundog.panes import Panes, State, live_files
 from streamtune.sundog.ranking import FEATURE_TABLE, RANKING_TABLE, Scorer, pair_counts, tables
+from streamtune.sundog.workers import settle
 
 _NUMBERS = "target int, keys binary, events binary, users binary"
 _NUMBER_SCHEMA = pa.schema(
@@ -158,6 +159,7 @@ def window_counter(
                 merged = Packed.joined(parts).on_one_day(0).merged()
                 users = estimates(merged.lengths, merged.words)
                 yield _directed(merged.keys.astype(np.int64), merged.events, users, catalogue.value, buckets)
+        settle()
 
     return count
 
@@ -224,6 +226,7 @@ def ranker(
             "ranked": rankings.num_rows,
         }
         yield pa.RecordBatch.from_arrays([pa.array([json.dumps(note)])], schema=_NOTE_SCHEMA)
+        settle()
 
     return rank
 

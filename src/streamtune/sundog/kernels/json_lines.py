@@ -54,7 +54,8 @@ def parse_lines(
         kinds[:] = ABSENT
         before = size
         state[line], size = _parse(data, starts[line], starts[line + 1], text, size, line, begins, ends, kinds)
-        if state[line] == READ and (kinds[USER] == ABSENT or kinds[TIME] != STRING or kinds[QUERY] != STRING):
+        has_user = kinds[USER] == STRING or kinds[USER] == WHOLE
+        if state[line] == READ and not (has_user and kinds[TIME] == STRING and kinds[QUERY] == STRING):
             state[line] = UNSURE
         if state[line] != READ:
             size = before

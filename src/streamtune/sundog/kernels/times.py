@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from streamtune.sundog.kernels.compilation import compiled
 
+_ISO_8601 = re.compile("[0-9WTZ :.,+-]+")
 UNSURE = -(2**31)  # the kernel leaves it to ``day_of``
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -21,6 +23,8 @@ def day_of(text: str) -> int | None:
     >>> day_of("1970-01-02T00:30:00+01:00"), day_of("19700103T101010Z"), day_of("yesterday")
     (0, 2, None)
     """
+    if not _ISO_8601.fullmatch(text.strip()):  # Python takes any character between date and time
+        return None
     try:
         time = datetime.fromisoformat(text.strip())
         return (time.astimezone(UTC) if time.tzinfo else time).toordinal() - _EPOCH
