@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from sundog.examples import ENTITIES, RELATIONS, write_knowledge
 
 
@@ -22,7 +23,10 @@ def write_log() -> Callable[[Path, list[Any]], Path]:
 
     def write(file: Path, lines: list[Any]) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
-        text = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=len(line["query"]) % 2 == 0) for line in lines]
+        text = [
+            line if isinstance(line, str) else json.dumps(line, ensure_ascii=len(line["query"]) % 2 == 0)
+            for line in lines
+        ]
         waiting = file.with_name(f".{file.name}")
         waiting.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
         return waiting.rename(file)

@@ -32,7 +32,8 @@ RELATIONS: list[Record] = [
     {"from": "york", "to": "ny", "type": "namesake of"},
 ]
 PHRASES = [
-    "new york city hall", "New YORK, city-hall", "nyc", "BEYONCE", "Beyonce\u0301", "jay z", "Jay-Z", "a", "å i lofoten",
+    "new york city hall",
+    "New YORK, city-hall", "nyc", "BEYONCE", "Beyonce\u0301", "jay z", "Jay-Z", "a", "å i lofoten",
     "york", "new", "weather", "in", "city hall", "new york city", "\u202fthe", "é", "日本", "!!!",
 ]  # fmt: skip
 

@@ -19,7 +19,9 @@ def plain(n: int, a: int, b: int, total: int) -> dict[str, float]:
     of_a = {1: a / total, 0: 1 - a / total}
     of_b = {1: b / total, 0: 1 - b / total}
     mutual = sum(
-        table[x, y] * math.log(table[x, y] / (of_a[x] * of_b[y])) for x, y in product((0, 1), repeat=2) if table[x, y] > 0
+        table[x, y] * math.log(table[x, y] / (of_a[x] * of_b[y]))
+        for x, y in product((0, 1), repeat=2)
+        if table[x, y] > 0
     )
 
     def divergence(p: float, q: float) -> float:

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from sundog.brute_force import count_window
-from sundog.examples import ENTITIES, RELATIONS, make_lines
 
 from streamtune.errors import StreamTuneError
 from streamtune.sundog.config import SundogSettings
 from streamtune.sundog.knowledge import load_knowledge
 from streamtune.sundog.pipeline import Sundog
-from streamtune.sundog.readers import Slice, read_slice
 from streamtune.sundog.ranking import COUNTS
+from streamtune.sundog.readers import Slice, read_slice
+from sundog.brute_force import count_window
+from sundog.examples import ENTITIES, RELATIONS, make_lines
 
 pytestmark = pytest.mark.spark
 
@@ -33,9 +33,9 @@ SMALL = SundogSettings(buckets=2, slice_bytes=2_000, slice_rows=50)
 
 def read_tables(out: Path, table: str) -> pd.DataFrame:
     frame = pd.read_parquet(out / table)
-    return frame.sort_values(["day", "window", "entity", *(["rank"] if "rank" in frame else []), "related"]).reset_index(
-        drop=True
-    )
+    return frame.sort_values(
+        ["day", "window", "entity", *(["rank"] if "rank" in frame else []), "related"]
+    ).reset_index(drop=True)
 
 
 def test_counts_are_those_of_brute_force(
@@ -113,7 +113,8 @@ def test_timestamps_and_whole_numbers_in_parquet(tmp_path: Path) -> None:
     texts = {"user": ["12", "13"], "time": ["2014-01-17T12:00Z", "2014-01-16T00:59:59.9+01:00"], "query": ["x", "y"]}
     pq.write_table(pa.table(texts), tmp_path / "b.parquet")
     one, other = (
-        read_slice(Slice(path=str(tmp_path / name), parquet=True, begin=0, end=1)) for name in ("a.parquet", "b.parquet")
+        read_slice(Slice(path=str(tmp_path / name), parquet=True, begin=0, end=1))
+        for name in ("a.parquet", "b.parquet")
     )
     assert one.days.tolist() == other.days.tolist() == [16087, 16085]
     assert one.coupons.tolist() == other.coupons.tolist()
@@ -138,25 +139,27 @@ def test_slices_share_the_lines(tmp_path: Path, write_log: WriteLog, size: int) 
     assert [reject.position for part in parts for reject in part.rejects] == [total - 5]
 
 
-BAD_BASES = {
-    "no_folder": ({}, "no folder"),
-    "no_relations": ({"entities.jsonl": '{"id": "a", "names": [], "type": "t"}'}, "relations.jsonl is missing"),
-    "twice": ({"entities.jsonl": '{"id": "a", "names": [], "type": "t"}\n' * 2, "relations.jsonl": ""}, "'a' is there twice"),
-    "not_json": ({"entities.jsonl": "{", "relations.jsonl": ""}, "entities.jsonl line 1: no valid JSON"),
-    "names": ({"entities.jsonl": '{"id": "a", "names": "b", "type": "t"}', "relations.jsonl": ""}, "list of texts, but got 'b'"),
-    "no_type": ({"entities.jsonl": '{"id": "a", "names": ["b"]}', "relations.jsonl": ""}, "'type' must be a text"),
-    "empty": ({"entities.jsonl": "\n", "relations.jsonl": ""}, "has no entities"),
-}  # fmt: skip
+GOOD_ENTITY = '{"id": "a", "names": ["b"], "type": "t"}\n'
+BAD_BASES: dict[str, tuple[str | None, str | None, str]] = {
+    "no_folder": (None, None, "no folder"),
+    "no_relations": (GOOD_ENTITY, None, "relations.jsonl is missing"),
+    "twice": (GOOD_ENTITY * 2, "", "'a' is there twice"),
+    "not_json": ("{", "", "entities.jsonl line 1: no valid JSON"),
+    "names": ('{"id": "a", "names": "b", "type": "t"}', "", "list of texts, but got 'b'"),
+    "no_type": ('{"id": "a", "names": ["b"]}', "", "'type' must be a text"),
+    "empty": ("\n", "", "has no entities"),
+    "bad_relation": (GOOD_ENTITY, '{"from": "a", "to": 3, "type": "t"}', "line 1: 'to' must be a text"),
+}
 
 
 @pytest.mark.parametrize("name", BAD_BASES)
 def test_bad_knowledge_bases(tmp_path: Path, name: str) -> None:
-    files, message = BAD_BASES[name]
+    entities, relations, message = BAD_BASES[name]
     folder = tmp_path / "kb"
-    if files:
-        folder.mkdir()
-    for file, text in files.items():
-        (folder / file).write_text(text)
+    for file, text in (("entities.jsonl", entities), ("relations.jsonl", relations)):
+        if text is not None:
+            folder.mkdir(exist_ok=True)
+            (folder / file).write_text(text)
     with pytest.raises(StreamTuneError, match=message):
         load_knowledge(folder)
 

@@ -18,8 +18,6 @@ import pandas as pd
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from sundog.examples import make_lines
-from sundog.test_pipeline import read_tables
 
 from streamtune.errors import StreamTuneError
 from streamtune.sundog.config import SundogSettings
@@ -27,6 +25,8 @@ from streamtune.sundog.knowledge import load_knowledge
 from streamtune.sundog.panes import Panes
 from streamtune.sundog.pipeline import Sundog
 from streamtune.sundog.stream import BatchReport, RankDays, StreamSettings, follow
+from sundog.examples import make_lines
+from sundog.test_pipeline import read_tables
 
 pytestmark = pytest.mark.spark
 
@@ -160,7 +160,9 @@ def test_killed_at_random_moments(
 def run_follower(knowledge: Path, folder: Path, out: Path, kill_after_s: float | None) -> bool:
     """Whether it came to its end; it is killed ``kill_after_s`` seconds after it was ready."""
     command = [sys.executable, "-c", FOLLOWER, str(knowledge), str(folder), str(out)]
-    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True)
+    job = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True
+    )
     assert job.stdout is not None
     assert job.stdout.readline() == "ready\n"
     if kill_after_s is None:

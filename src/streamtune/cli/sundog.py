@@ -233,7 +233,8 @@ def _print_counts(counts: Counts, reasons: dict[str, int]) -> None:
     for reason, number in reasons.items():
         out.print(f"  {reason}: {number:,}", highlight=False)
     out.print(
-        f"{counts.candidate_pairs:,} pairs: {counts.passed_filter:,} passed the filter, {counts.related_pairs:,} are related",
+        f"{counts.candidate_pairs:,} pairs: {counts.passed_filter:,} passed the filter, "
+        f"{counts.related_pairs:,} are related",
         highlight=False,
     )
 
@@ -467,7 +468,13 @@ def show(
     for row in found.newest:
         before = "new" if row.before is None else f"{row.before} {row.move}"
         table.add_row(
-            str(row.rank), escape(row.name), before, f"{row.score:.4f}", f"{row.users:,}", f"{row.conditional:.4f}", f"{row.events:,}"
+            str(row.rank),
+            escape(row.name),
+            before,
+            f"{row.score:.4f}",
+            f"{row.users:,}",
+            f"{row.conditional:.4f}",
+            f"{row.events:,}",
         )
     out.print(table)
     for line in found.reasons:

@@ -71,7 +71,9 @@ def count_lines(lines: Lines, matcher: Matcher, buckets: int) -> tuple[list[Pack
     packed = [
         Packed(
             days[of_day[row_starts[bucket] : row_starts[bucket + 1]]],
-            *(column[row_starts[bucket] : row_starts[bucket + 1]] for column in (keys, events, lengths)),
+            keys[row_starts[bucket] : row_starts[bucket + 1]],
+            events[row_starts[bucket] : row_starts[bucket + 1]],
+            lengths[row_starts[bucket] : row_starts[bucket + 1]],
             words[word_starts[bucket] : word_starts[buckets + bucket]],
         )
         for bucket in range(buckets)

@@ -1,8 +1,9 @@
 """How good rankings are, by ir_measures, the field's own library.
 
-NDCG's gain is exponential (2^grade − 1) in training, as XGBoost's, and here: ir_measures' ``nDCG`` with these gains and the logarithmic discount.
-A pair counts as relevant for precision and MAP from grade 3 on ("Closely Related", "Very Recent"), as in the thesis'
-Table 6. An entity's ideal ranking is made of all pairs that were judged for it.
+NDCG's gain is exponential (2^grade − 1), in training, which is XGBoost's, and here, where ir_measures' ``nDCG`` is
+given these gains; the discount is logarithmic. A pair counts as good for precision and MAP from grade 3 on ("Closely
+Related", "Very Recent"), as in the thesis' Table 6. An entity's ideal ranking is made of all pairs that were judged
+for it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Quality:
     by_query: dict[str, dict[str, float]]
 
 
-def judge(rankings: pd.DataFrame, grades: Grades, queries: Iterable[str], measures: Iterable[str] = MEASURES) -> Quality:
+def judge(
+    rankings: pd.DataFrame, grades: Grades, queries: Iterable[str], measures: Iterable[str] = MEASURES
+) -> Quality:
     """Measure rankings (entity, related, score or rank) on some queries; one that was not ranked counts as 0."""
     chosen = list(dict.fromkeys(queries))
     wanted = set(chosen)
@@ -44,8 +47,8 @@ def judge(rankings: pd.DataFrame, grades: Grades, queries: Iterable[str], measur
     rows = rankings[rankings["entity"].astype(str).isin(wanted)]
     run = [
         # The rank decides, ties of the score included.
-        ir_measures.ScoredDoc(str(row.entity), str(row.related), -float(row.rank))
-        for row in rows[["entity", "related", "rank"]].itertuples()
+        ir_measures.ScoredDoc(str(entity), str(related), -float(rank))
+        for entity, related, rank in zip(rows["entity"], rows["related"], rows["rank"], strict=True)
     ]
     named = {MEASURES[name]: name for name in measures}
     by_query: dict[str, dict[str, float]] = {name: dict.fromkeys(chosen, 0.0) for name in named.values()}

@@ -1,4 +1,6 @@
-"""Phase 2: features of a pair from its counts (thesis, Section 3.1; Blanco et al., *Entity recommendations in web search*).
+"""Phase 2: features of a pair from its counts.
+
+Thesis, Section 3.1, and Blanco et al., *Entity recommendations in web search* (ISWC 2013), to which it refers.
 
 An entity is a yes-or-no variable of a line (or of a user): A is "the line names the entity", B "it names the related
 one". With N lines in all, a and b of them with A and B, and n with both::
@@ -86,7 +88,9 @@ def compute_features(counts: PairCounts, all_events: int, all_users: int) -> NDA
     return matrix
 
 
-def _of_norm(pair: NDArray[np.int64], entity: NDArray[np.int64], related: NDArray[np.int64], total: int) -> dict[str, Floats]:
+def _of_norm(
+    pair: NDArray[np.int64], entity: NDArray[np.int64], related: NDArray[np.int64], total: int
+) -> dict[str, Floats]:
     a, b = entity.astype(np.float64), related.astype(np.float64)
     n = np.minimum(pair, np.minimum(entity, related)).astype(np.float64)
     whole = np.maximum(float(total), a + b - n)
@@ -126,4 +130,5 @@ def _bernoulli_divergence(p: Floats, q: Floats) -> Floats:
     no_p, no_q = 1.0 - p, 1.0 - q
     yes = p * (np.log(np.where(p > 0, p, 1.0)) - np.log(q))
     no = no_p * (np.log(np.where(no_p > 0, no_p, 1.0)) - np.log(np.where(no_q > 0, no_q, 1.0)))
-    return np.maximum(yes + no, 0.0)
+    divergence: Floats = np.maximum(yes + no, 0.0)
+    return divergence

@@ -1,9 +1,9 @@
 """Search logs over a made-up world, on Spark, at any size; the same settings give the same lines.
 
 A task makes the lines of a part of a day and writes its file. People come in sessions: some come often, most rarely;
-within a session they stay with a subject. A line is noise (no entity, though it may say "a"), one entity, a related pair
-in proportion to the interest of the day, or two entities that nobody related. Names come in any case, with or without
-accents. Some lines are broken.
+within a session they stay with a subject. A line is noise (no entity, though it may say "a"), one entity, a related
+pair in proportion to the interest of the day, or two entities that nobody related. Names come in any case, with or
+without accents. Some lines are broken.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Drawer:
     def lines(self, day: date, part: int, count: int) -> tuple[list[str], list[str], list[str]]:
         """Users, times and queries of a part of a day."""
         random = np.random.default_rng([self.world.settings.seed, 3, day.toordinal(), part])
-        session = np.cumsum(random.random(count) < 1.0 / self.settings.session_lines)
+        session = np.cumsum(random.random(count) < 1.0 / self.settings.session_lines, dtype=np.int64)
         sessions = int(session[-1]) + 1
         # The cube makes a tenth of the people write nearly half of the lines.
         user = (self.settings.users * random.random(sessions) ** 3).astype(np.int64)[session]
@@ -112,13 +112,15 @@ class Drawer:
         draws = random.random(len(session)) * interest[-1]
         pair = np.minimum(np.searchsorted(interest, draws), len(interest) - 1)
         stays = random.random(len(session)) < self.settings.stay_share
-        return np.where(stays, pair[_firsts(session)], pair)
+        kept: NDArray[np.int64] = np.where(stays, pair[_firsts(session)], pair)
+        return kept
 
 
 def _firsts(session: NDArray[np.int64]) -> NDArray[np.int64]:
     """The place of the first line of each line's session."""
     change = np.r_[True, session[1:] != session[:-1]]
-    return np.maximum.accumulate(np.where(change, np.arange(len(session)), 0))
+    firsts: NDArray[np.int64] = np.maximum.accumulate(np.where(change, np.arange(len(session)), 0))
+    return firsts
 
 
 def broken_json(line: str, kind: int) -> str:
@@ -157,8 +159,9 @@ def _writer(
         drawer = Drawer(world.value, logs)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                write_file(drawer, *work[number], Path(target))
-                yield pa.RecordBatch.from_arrays([pa.array([work[number][2]])], names=["lines"])
+                day, part, lines = work[number]
+                write_file(drawer, day, part, lines, Path(target))
+                yield pa.RecordBatch.from_arrays([pa.array([lines])], names=["lines"])
 
     return write
 

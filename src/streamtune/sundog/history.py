@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 
@@ -63,7 +64,13 @@ class EntityHistory:
             {"day": day.isoformat(), "ranking": [asdict(standing) for standing in standings]}
             for day, standings in zip(self.days, self.standings, strict=True)
         ]
-        return {"entity": self.entity, "name": self.name, "window": self.window, "days": rows, "reasons": list(self.reasons)}
+        return {
+            "entity": self.entity,
+            "name": self.name,
+            "window": self.window,
+            "days": rows,
+            "reasons": list(self.reasons),
+        }
 
 
 def find_entity(text: str, knowledge: Path | None) -> tuple[str, dict[str, str]]:
@@ -97,6 +104,7 @@ def entity_history(out: str, entity: str, window: int, names: Mapping[str, str] 
     for day in days:
         ranked, measured = (_rows(table_folder(out, table, day, window), entity) for table in ("rankings", "features"))
         told = measured.set_index("related")[list(_TELLING)]
+        chance = dict(zip(told.index.astype(str), told["conditional_users"].to_numpy(), strict=True))
         standings.append(
             tuple(
                 Standing(
@@ -107,14 +115,15 @@ def entity_history(out: str, entity: str, window: int, names: Mapping[str, str] 
                     float(row["score"]),
                     int(row["events"]),
                     int(row["users"]),
-                    float(told.at[row["related"], "conditional_users"]),
+                    float(chance[str(row["related"])]),
                 )
                 for _, row in ranked.sort_values("rank").iterrows()
             )
         )
         before = {standing.related: standing.rank for standing in standings[-1]}
-        for related, row in told.iterrows():
-            features.setdefault(str(related), []).append({"day": float(day.toordinal()), **row.astype(float).to_dict()})
+        for related, values in zip(told.index.astype(str), told.to_numpy(np.float64), strict=True):
+            measures = dict(zip(_TELLING, map(float, values), strict=True))
+            features.setdefault(related, []).append({"day": float(day.toordinal()), **measures})
     if not any(standings):
         raise SundogError(f"'{entity}' has no ranking in {out}: check the id, or give --knowledge to go by name")
     reasons = tuple(_reasons(standings, features, days))
@@ -140,7 +149,9 @@ def _reasons(
     for one in moved[:5]:
         by_day = {row["day"]: row for row in features.get(one.related, [])}
         now, then = by_day.get(float(days[-1].toordinal())), by_day.get(float(days[-2].toordinal()))
-        what = "is new at" if one.before is None else f"{'rose' if one.rank < one.before else 'fell'} from {one.before} to"
+        what = (
+            "is new at" if one.before is None else f"{'rose' if one.rank < one.before else 'fell'} from {one.before} to"
+        )
         why = _changes(then, now) if now and then else "nobody searched for the two in the window before"
         told.append(f"{one.name} {what} {one.rank}: {why}")
     return told

@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,7 +103,7 @@ def build_knowledge(
         raise SundogError("the knowledge base has no entities: add some to entities.jsonl")
     ordered = sorted(entities, key=lambda entity: entity[0])
     ids = tuple(entity[0] for entity in ordered)
-    for one, other in zip(ids, ids[1:], strict=False):
+    for one, other in pairwise(ids):
         if one == other:
             raise SundogError(f"entities.jsonl: entity '{one}' is there twice: give every entity an id of its own")
     entity_types = tuple(sorted({entity[2] for entity in ordered}))
@@ -147,9 +148,7 @@ def _pairs(
     return pairs, len(relations) - len(known)
 
 
-def _fingerprint(
-    entities: Sequence[tuple[str, Sequence[str], str]], relations: Sequence[tuple[str, str, str]]
-) -> str:
+def _fingerprint(entities: Sequence[tuple[str, Sequence[str], str]], relations: Sequence[tuple[str, str, str]]) -> str:
     digest = hashlib.sha256()
     for entity in entities:
         digest.update(json.dumps(entity).encode())

@@ -30,7 +30,9 @@ def read_grades(truth: Path | None, labels: Path | None, day: date) -> Judgement
         raise SundogError("judgements are needed: give --truth or --labels, one of the two")
     if truth is not None:
         both = Truth.read(truth).grades(day)
-        return Judgements({pair: grade[0] for pair, grade in both.items()}, {pair: grade[1] for pair, grade in both.items()})
+        return Judgements(
+            {pair: grade[0] for pair, grade in both.items()}, {pair: grade[1] for pair, grade in both.items()}
+        )
     assert labels is not None
     return Judgements(_read_labels(labels))
 
@@ -46,7 +48,9 @@ def _read_labels(file: Path) -> Grades:
             record = json.loads(line)
             entity, related, grade = record["entity"], record["related"], record["grade"]
         except (ValueError, KeyError, TypeError) as error:
-            raise SundogError(f"{file} line {number}: needs entity, related and grade, but got {line[:80]!r}") from error
+            raise SundogError(
+                f"{file} line {number}: needs entity, related and grade, but got {line[:80]!r}"
+            ) from error
         if isinstance(grade, bool) or grade not in range(5):
             raise SundogError(f"{file} line {number}: a grade is 0, 1, 2, 3 or 4, but got {grade!r}")
         grades[str(entity), str(related)] = int(grade)

@@ -31,7 +31,8 @@ class Packed:
 
     @classmethod
     def empty(cls) -> Packed:
-        return cls(*(np.empty(0, kind) for kind in (np.int32, np.uint32, np.int64, np.int32, np.uint32)))
+        whole, number = np.empty(0, np.int32), np.empty(0, np.uint32)
+        return cls(whole, number, np.empty(0, np.int64), whole, number)
 
     @classmethod
     def joined(cls, parts: Sequence[Packed]) -> Packed:
@@ -59,18 +60,14 @@ def to_blobs(packed: Iterable[tuple[int, Packed]]) -> pa.RecordBatch:
     """One row per bucket that has any."""
     rows = [(bucket, part) for bucket, part in packed if len(part.days)]
     columns = [pa.array([bucket for bucket, _ in rows], pa.int32())]
-    columns += [
-        pa.array([getattr(part, name).tobytes() for _, part in rows], pa.binary()) for name in BLOBS.names[1:]
-    ]
+    columns += [pa.array([getattr(part, name).tobytes() for _, part in rows], pa.binary()) for name in BLOBS.names[1:]]
     return pa.RecordBatch.from_arrays(columns, schema=BLOBS)
 
 
 def from_blob(batch: pa.RecordBatch, row: int) -> Packed:
     """The columns of one row of ``to_blobs``."""
     kinds = {"days": np.int32, "keys": np.uint32, "events": np.int64, "lengths": np.int32, "words": np.uint32}
-    return Packed(
-        **{name: np.frombuffer(batch.column(name)[row].as_buffer(), kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
-    )
+    return Packed(**{name: np.frombuffer(batch.column(name)[row].as_buffer(), kind) for name, kind in kinds.items()})
 
 
 def day_tables(merged: Packed) -> tuple[list[int], list[pa.Table]]:

@@ -8,7 +8,18 @@ import jinja2
 
 from streamtune.sundog.history import EntityHistory
 
-_COLOURS = ("#1f6f8b", "#d1603d", "#6a8d3a", "#8a5fa8", "#b8902b", "#4a4e57", "#c2427e", "#5fa8a0", "#9b6b4e", "#7d86a8")
+_COLOURS = (
+    "#1f6f8b",
+    "#d1603d",
+    "#6a8d3a",
+    "#8a5fa8",
+    "#b8902b",
+    "#4a4e57",
+    "#c2427e",
+    "#5fa8a0",
+    "#9b6b4e",
+    "#7d86a8",
+)
 _WIDTH, _LEFT, _RIGHT, _TOP, _STEP = 860, 40, 190, 24, 30
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -30,23 +41,27 @@ svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
 <h1>{{ history.name }}</h1>
 <p>Related entities by windows of {{ history.window }} days, {{ history.days[0] }} to {{ history.days[-1] }}.</p>
 <svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="Ranks over days">
-{% for rank in range(1, ranks + 1) %}<text x="{{ left - 12 }}" y="{{ top + (rank - 1) * step + 4 }}" text-anchor="end">{{ rank }}</text>
+{% for rank in range(1, ranks + 1) %}
+<text x="{{ left - 12 }}" y="{{ top + (rank - 1) * step + 4 }}" text-anchor="end">{{ rank }}</text>
 {% endfor %}
 {% for tick in ticks %}<text x="{{ tick.x }}" y="{{ height - 6 }}" text-anchor="middle">{{ tick.label }}</text>
 {% endfor %}
 {% for line in lines %}<g><title>{{ line.name }}</title>
 {% for path in line.paths %}<polyline points="{{ path }}" fill="none" stroke="{{ line.colour }}" stroke-width="2.5"/>
 {% endfor %}{% for x, y in line.dots %}<circle cx="{{ x }}" cy="{{ y }}" r="4" fill="{{ line.colour }}"/>
-{% endfor %}{% if line.label_y is not none %}<text x="{{ width - right + 14 }}" y="{{ line.label_y }}">{{ line.name }}</text>{% endif %}</g>
+{% endfor %}{% if line.label_y is not none %}
+<text x="{{ width - right + 14 }}" y="{{ line.label_y }}">{{ line.name }}</text>{% endif %}</g>
 {% endfor %}
 </svg>
 <h2>{{ history.days[-1] }}</h2>
 <table>
-<thead><tr><th>rank</th><th>related</th><th>before</th><th>score</th><th>users</th><th>events</th><th>p(related | entity)</th></tr></thead>
+<thead><tr><th>rank</th><th>related</th><th>before</th><th>score</th><th>users</th><th>events</th>
+<th>p(related | entity)</th></tr></thead>
 <tbody>
 {% for row in history.newest %}<tr><td>{{ row.rank }}</td><td>{{ row.name }}</td>
 <td>{{ "new" if row.before is none else row.before ~ " " ~ row.move }}</td><td>{{ "%.4f"|format(row.score) }}</td>
-<td>{{ "{:,}".format(row.users) }}</td><td>{{ "{:,}".format(row.events) }}</td><td>{{ "%.4f"|format(row.conditional) }}</td></tr>
+<td>{{ "{:,}".format(row.users) }}</td><td>{{ "{:,}".format(row.events) }}</td>
+<td>{{ "%.4f"|format(row.conditional) }}</td></tr>
 {% endfor %}
 </tbody>
 </table>
@@ -99,7 +114,10 @@ def _lines(history: EntityHistory) -> list[dict[str, object]]:
         ranks = [
             next((one.rank for one in standings if one.related == related), None) for standings in history.standings
         ]
-        points = [None if rank is None else (_x(history, place), _TOP + (rank - 1) * _STEP) for place, rank in enumerate(ranks)]
+        points = [
+            None if rank is None else (_x(history, place), _TOP + (rank - 1) * _STEP)
+            for place, rank in enumerate(ranks)
+        ]
         paths: list[list[str]] = [[]]
         for point in points:
             if point is None:

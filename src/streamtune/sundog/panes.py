@@ -99,7 +99,9 @@ class State(Frozen):
 
     def merged_into(self, part: Part) -> State:
         """This state with one part in the place of all others."""
-        ids = tuple(dict.fromkeys((*self.seen, *(known.id for known in self.parts if not known.id.startswith("merge")))))
+        ids = tuple(
+            dict.fromkeys((*self.seen, *(known.id for known in self.parts if not known.id.startswith("merge"))))
+        )
         return self.model_copy(update={"parts": (part,), "seen": ids})
 
 
@@ -148,7 +150,7 @@ class Panes:
         storage.delete_folder(self.location)
 
     def _sweep(self, state: State) -> None:
-        """Remove manifests before the last two, and files that neither of those names (a reader may be in the middle)."""
+        """Remove manifests before the last two, and files that neither of those names: a reader may be amid them."""
         files = Files(self.spark)
         names = self._manifests()
         kept = {file.name for part in state.parts for file in part.files}

@@ -11,7 +11,7 @@ An output folder holds::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
@@ -46,8 +46,8 @@ class Sundog:
     spark: SparkSession
     knowledge: Knowledge
     out: str
-    settings: SundogSettings = SundogSettings()
-    scorer: Scorer = OneFeature()
+    settings: SundogSettings = field(default_factory=SundogSettings)
+    scorer: Scorer = field(default_factory=OneFeature)
 
     @cached_property
     def panes(self) -> Panes:

@@ -106,7 +106,9 @@ def tables(
     )
 
 
-def top_rows(counts: DirectedCounts, score: NDArray[np.float32], top: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def top_rows(
+    counts: DirectedCounts, score: NDArray[np.float32], top: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the first ``top`` of every entity in order, and their ranks from 1."""
     order = np.lexsort((counts.related, -counts.events, -counts.users, -score.astype(np.float64), counts.entity))
     entity = counts.entity[order]

@@ -67,9 +67,7 @@ class Lines:
     rejects: list[Reject] = field(default_factory=list)
 
 
-def plan_slices(
-    files: Iterable[str], slice_bytes: int, slice_rows: int
-) -> tuple[list[Slice], list[Reject]]:
+def plan_slices(files: Iterable[str], slice_bytes: int, slice_rows: int) -> tuple[list[Slice], list[Reject]]:
     """Slices of about the wanted size, and the files of which nothing can be read."""
     slices: list[Slice] = []
     rejects: list[Reject] = []
@@ -330,7 +328,11 @@ def _texts(column: pa.ChunkedArray) -> tuple[NDArray[np.uint8], NDArray[np.int64
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], pa.large_string())
     _, offsets, data = array.buffers()
-    starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1] if offsets else np.zeros(1, np.int64)
+    starts = (
+        np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+        if offsets
+        else np.zeros(1, np.int64)
+    )
     content = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
     return read_only(content), starts[:-1].copy(), starts[1:].copy()
 

@@ -56,13 +56,21 @@ def write_commits(source: Path, folder: Path, *, least_commits: int = 25, most_f
     for file in sorted(kept):
         modules["/".join(file.split("/")[:2])].append(file)
     lines = [
-        {"user": commit["author"], "time": _iso(commit["unix_time"]), "query": " ; ".join(sorted(kept & set(commit["files"])))}
+        {
+            "user": commit["author"],
+            "time": _iso(commit["unix_time"]),
+            "query": " ; ".join(sorted(kept & set(commit["files"]))),
+        }
         for commit in commits
         if kept & set(commit["files"])
     ]
     entities = [{"id": file, "names": [file], "type": file.rpartition(".")[2] or "file"} for file in sorted(kept)]
     relations = (
-        {"from": one, "to": other, "type": "same folder" if one.rpartition("/")[0] == other.rpartition("/")[0] else "same module"}
+        {
+            "from": one,
+            "to": other,
+            "type": "same folder" if one.rpartition("/")[0] == other.rpartition("/")[0] else "same module",
+        }
         for files in modules.values()
         for one, other in combinations(files, 2)
     )

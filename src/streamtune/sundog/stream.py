@@ -141,9 +141,7 @@ def follow(
 
     def take(names: DataFrame, _batch: int) -> None:
         rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
-        report = process_batch(
-            sundog, [FileStatus(row.path, row.length, row.modified_ms) for row in rows], settings
-        )
+        report = process_batch(sundog, [FileStatus(row.path, row.length, row.modified_ms) for row in rows], settings)
         if on_batch and report.files:
             on_batch(report)
 

@@ -63,7 +63,9 @@ def examples(table: pd.DataFrame, grades: Mapping[tuple[str, str], int]) -> Exam
     chosen = chosen[chosen.groupby("entity", observed=True)["related"].transform("size") > 1]
     chosen = chosen.sort_values(["entity", "related"], kind="stable")
     if chosen.empty:
-        raise SundogError("no query has two labelled pairs in these features: check that days and truth belong together")
+        raise SundogError(
+            "no query has two labelled pairs in these features: check that days and truth belong together"
+        )
     query = pd.factorize(chosen["entity"])[0]
     matrix = np.ascontiguousarray(chosen[list(FEATURES)].to_numpy(np.float32))
     return Examples(matrix, chosen["label"].to_numpy(np.int32), query.astype(np.int64))
@@ -71,19 +73,21 @@ def examples(table: pd.DataFrame, grades: Mapping[tuple[str, str], int]) -> Exam
 
 def ndcg(query: NDArray[np.int64], label: NDArray[np.int32], score: NDArray[np.float32], top: int) -> float:
     """Mean NDCG@top over queries, gain 2^grade − 1, in one pass; queries without a good pair are left out."""
-    gain = 2.0**label - 1.0
+    gain = np.exp2(label.astype(np.float64)) - 1.0
     got, best = (_dcg(query, order, gain, top) for order in (-score.astype(np.float64), -gain))
     useful = best > 0
     return float((got[useful] / best[useful]).mean()) if useful.any() else 0.0
 
 
-def _dcg(query: NDArray[np.int64], order: NDArray[np.float64], gain: NDArray[np.float64], top: int) -> NDArray[np.float64]:
+def _dcg(
+    query: NDArray[np.int64], order: NDArray[np.float64], gain: NDArray[np.float64], top: int
+) -> NDArray[np.float64]:
     rows = np.lexsort((order, query))
     of_query = query[rows]
     firsts = np.flatnonzero(np.r_[True, of_query[1:] != of_query[:-1]])
     rank = np.arange(len(rows)) - np.repeat(firsts, np.diff(np.append(firsts, len(rows))))
     discounted = np.where(rank < top, gain[rows] / np.log2(rank + 2.0), 0.0)
-    return np.bincount(of_query, discounted, minlength=int(query.max()) + 1)
+    return np.bincount(of_query, discounted, minlength=int(query.max()) + 1).astype(np.float64)
 
 
 def fit(data: Examples, rows: NDArray[np.int64], parameters: Mapping[str, Any], seed: int) -> Any:
@@ -114,7 +118,13 @@ def folds_of(data: Examples, folds: int, seed: int) -> NDArray[np.int64]:
 def _grid(settings: TrainingSettings) -> list[dict[str, Any]]:
     lists = (settings.learning_rates, settings.trees, settings.depths, settings.min_child_weights)
     return [
-        {"learning_rate": rate, "trees": trees, "depth": depth, "min_child_weight": weight, "subsample": settings.subsample}
+        {
+            "learning_rate": rate,
+            "trees": trees,
+            "depth": depth,
+            "min_child_weight": weight,
+            "subsample": settings.subsample,
+        }
         for rate, trees, depth, weight in product(*lists)
     ]
 

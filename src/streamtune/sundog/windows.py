@@ -126,8 +126,10 @@ def rank_window(
     numbers.persist()
     try:
         totals = spark.sparkContext.broadcast(_totals(numbers, len(catalogue.value.ids)))
-        ranked = numbers.where("target >= 0").repartitionById(state.buckets, "target").mapInArrow(
-            ranker(catalogue, totals, scorer, staging, top), "note string"
+        ranked = (
+            numbers.where("target >= 0")
+            .repartitionById(state.buckets, "target")
+            .mapInArrow(ranker(catalogue, totals, scorer, staging, top), "note string")
         )
         notes = [json.loads(row.note) for row in ranked.collect()]
         _publish(out, staging, day, window, notes)
@@ -170,7 +172,8 @@ def _directed(
     """Rows per target. The key of a directed pair is 2 × its number, plus 1 if it goes from high to low."""
     entities = len(catalogue.ids)
     single = keys <= entities
-    rows = [(-1, keys[single], events[single], users[single])]
+    targets = [-1]
+    rows = [(keys[single], events[single], users[single])]
     pair = keys[~single] - entities - 1
     directed = np.concatenate([2 * pair, 2 * pair + 1])
     first = np.concatenate([catalogue.low[pair], catalogue.high[pair]])
@@ -182,9 +185,10 @@ def _directed(
     for bucket in range(buckets):
         begin, end = starts[bucket], starts[bucket + 1]
         if end > begin:
-            rows.append((bucket, directed[begin:end], both[0][begin:end], both[1][begin:end]))
-    columns = [pa.array([row[0] for row in rows], pa.int32())]
-    columns += [pa.array([row[place].tobytes() for row in rows], pa.binary()) for place in (1, 2, 3)]
+            targets.append(bucket)
+            rows.append((directed[begin:end], both[0][begin:end], both[1][begin:end]))
+    columns = [pa.array(targets, pa.int32())]
+    columns += [pa.array([row[place].tobytes() for row in rows], pa.binary()) for place in range(3)]
     return pa.RecordBatch.from_arrays(columns, schema=_NUMBER_SCHEMA)
 
 

@@ -67,7 +67,9 @@ class WorldSettings(Settings):
     start: date = Field(default=date(2013, 12, 2), description="first day of the log")
     days: int = Field(default=30, ge=1, description="days of the log")
     events_per_day: float = Field(default=0.005, ge=0, description="events per relation and day")
-    amplitude: float = Field(default=12.0, gt=0, description="median lift of interest by an event, as a multiple of base")
+    amplitude: float = Field(
+        default=12.0, gt=0, description="median lift of interest by an event, as a multiple of base"
+    )
     decay_days: float = Field(default=4.0, gt=0, description="mean days in which an event's lift falls to 1/e")
     seed: int = Field(default=0, ge=0, description="everything follows from it")
 
@@ -193,7 +195,7 @@ def build_world(settings: WorldSettings) -> World:
     random = np.random.default_rng([settings.seed, 1])
     size = settings.entities
     ids = tuple(f"E{number:07d}" for number in range(size))
-    weight = (1.0 + random.permutation(size)) ** -settings.popularity
+    weight: Floats = np.power(1.0 + random.permutation(size), -settings.popularity).astype(np.float64)
     low, high = _relations(random, weight, round(settings.relations_per_entity * size / 2))
     base = np.exp(random.normal(0.0, 1.0, len(low))) * np.sqrt(weight[low] * weight[high])
     truth = _truth(random, settings, np.array(ids)[low], np.array(ids)[high], base / base.sum())

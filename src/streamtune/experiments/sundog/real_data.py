@@ -7,6 +7,8 @@ entities that have any future at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -24,19 +26,33 @@ from streamtune.sundog.pipeline import Sundog
 from streamtune.sundog.real import write_commits, write_movietweetings
 from streamtune.sundog.tables import read_table
 
+
+@dataclass(frozen=True)
+class Plan:
+    """How old the data of each epoch is, the windows, the days of the future, and the days between two judgements."""
+
+    ages: dict[str, int]
+    windows: tuple[int, ...]
+    future: int
+    step: int
+
+
 # About the ages of the thesis: 0, 10 and 20 days; commits are slower than searches.
 SOURCES = {
-    "movietweetings": {"ages": {NEW: 0, RECENT: 10, OLD: 20}, "windows": (7, 30), "future": 7, "step": 14},
-    "spark-commits": {"ages": {NEW: 0, RECENT: 90, OLD: 180}, "windows": (30, 90), "future": 30, "step": 120},
+    "movietweetings": Plan({NEW: 0, RECENT: 10, OLD: 20}, (7, 30), future=7, step=14),
+    "spark-commits": Plan({NEW: 0, RECENT: 90, OLD: 180}, (30, 90), future=30, step=120),
 }
-_WRITERS = {"movietweetings": write_movietweetings, "spark-commits": write_commits}
+_WRITERS: dict[str, Callable[[Path, Path], int]] = {
+    "movietweetings": write_movietweetings,
+    "spark-commits": write_commits,
+}
 _STEPS = np.array([1, 2, 3, 5])  # people that make grades 1 to 4
 
 
 def real_data(arena: SundogArena, data: Path, name: str) -> Finding:
     """One source: NDCG-10 by epoch and window, tested over all queries of all days."""
     plan = SOURCES[name]
-    ages, windows, future = dict(plan["ages"]), tuple(plan["windows"]), int(plan["future"])  # type: ignore[call-overload]
+    ages, windows, future = plan.ages, plan.windows, plan.future
     folder = arena.work / name
     lines = _WRITERS[name](data / name, folder)
     sundog = Sundog(
@@ -45,7 +61,7 @@ def real_data(arena: SundogArena, data: Path, name: str) -> Finding:
     sundog.panes.clear()
     state = sundog.add(sundog.inputs([str((folder / "logs").absolute())]))
     last = date(1970, 1, 1) + timedelta(days=state.days[-1] - future)
-    days = [last - timedelta(days=int(plan["step"]) * number) for number in range(arena.scale.real_days)]  # type: ignore[call-overload]
+    days = [last - timedelta(days=plan.step * number) for number in range(arena.scale.real_days)]
     got: dict[tuple[str, int], list[float]] = {}
     for day in days:
         arena.tell(f"{name} on {day}")
@@ -68,17 +84,25 @@ def _future_grades(sundog: Sundog, day: date, window: int) -> dict[tuple[str, st
     sundog.rank(day, window)
     table = read_table(sundog.out, "features", day, window)
     grade = np.searchsorted(_STEPS, table["users"].to_numpy(), side="right")
-    return {pair: int(found) for *pair_list, found in zip(table["entity"], table["related"], grade, strict=True) for pair in [tuple(pair_list)]}
+    pairs = zip(table["entity"].astype(str), table["related"].astype(str), strict=True)
+    return {pair: int(found) for pair, found in zip(pairs, grade, strict=True)}
 
 
 def _finding(
-    name: str, lines: int, days: int, ages: dict[str, int], windows: tuple[int, ...], got: dict[tuple[str, int], np.ndarray]
+    name: str,
+    lines: int,
+    days: int,
+    ages: dict[str, int],
+    windows: tuple[int, ...],
+    got: dict[tuple[str, int], np.ndarray],
 ) -> Finding:
     rows, checks, figures = [], [], {}
     for window in windows:
         means = {epoch: float(got[epoch, window].mean()) for epoch in EPOCHS}
         tests = {epoch: p_value(got[epoch, window], got[OLD, window]) for epoch in (RECENT, NEW)}
-        rows.append((str(window), *(f"{means[epoch]:.4f}" for epoch in EPOCHS), f"{tests[RECENT]:.2g}", f"{tests[NEW]:.2g}"))
+        rows.append(
+            (str(window), *(f"{means[epoch]:.4f}" for epoch in EPOCHS), f"{tests[RECENT]:.2g}", f"{tests[NEW]:.2g}")
+        )
         figures[str(window)] = {**means, "p recent over old": tests[RECENT], "p new over old": tests[NEW]}
         measured = f"{means[NEW]:.4f} against {means[OLD]:.4f}, p = {tests[NEW]:.2g}"
         checks.append(Check(f"{window} days: new over old", measured, means[NEW] > means[OLD] and tests[NEW] < 0.05))

@@ -70,7 +70,9 @@ def table2(judgements: Judgements) -> Finding:
             shown = ", ".join(f"{end - timedelta(days=window - 1)} – {end}" for end in ends)
             rows.append((epoch, str(window), shown))
     table = Shown("Data sets", ("epoch", "window (days)", "dates"), tuple(rows))
-    return Finding("sundog-table2", "Table 2: data sets", _setting(arena), "the same epochs and windows", tables=(table,))
+    return Finding(
+        "sundog-table2", "Table 2: data sets", _setting(arena), "the same epochs and windows", tables=(table,)
+    )
 
 
 def fig3(judgements: Judgements) -> Finding:
@@ -79,7 +81,10 @@ def fig3(judgements: Judgements) -> Finding:
     tables, pictures = [], []
     for kind in KINDS:
         rows = [
-            (str(window), *(f"{mean(days, own(epoch, window), kind, m):.4f}" for m in ("NDCG@10", "NDCG@5") for epoch in EPOCHS))
+            (
+                str(window),
+                *(f"{mean(days, own(epoch, window), kind, m):.4f}" for m in ("NDCG@10", "NDCG@5") for epoch in EPOCHS),
+            )
             for window in windows
         ]
         headings = ("window", *(f"{measure} {epoch}" for measure in ("NDCG@10", "NDCG@5") for epoch in EPOCHS))
@@ -87,7 +92,9 @@ def fig3(judgements: Judgements) -> Finding:
         series = {epoch: [mean(days, own(epoch, w), kind, "NDCG@10") for w in windows] for epoch in EPOCHS}
         pictures.append(grouped_bars([f"{w} days" for w in windows], series, f"{kind}: NDCG@10", None))
         longest = windows[-1]
-        rows = [(name, *(f"{mean(days, own(epoch, longest), kind, name):.4f}" for epoch in EPOCHS)) for name in MEASURES]
+        rows = [
+            (name, *(f"{mean(days, own(epoch, longest), kind, name):.4f}" for epoch in EPOCHS)) for name in MEASURES
+        ]
         tables.append(Shown(f"{kind}, window of {longest} days", ("measure", *EPOCHS), tuple(rows)))
     return Finding(
         "sundog-fig3",
@@ -136,9 +143,13 @@ def table5(judgements: Judgements) -> Finding:
             rows.append((str(window), *_cells(got, tested), *(f"{value:.4f}" for value in theirs)))
             means = {epoch: float(array.mean()) for epoch, array in got.items()}
             figures[f"{kind}-{window}"] = {**means, **tested}
-            checks.append(_direction(f"{kind}, {window} days: new over old", means[NEW], means[OLD], tested["new over old"]))
+            checks.append(
+                _direction(f"{kind}, {window} days: new over old", means[NEW], means[OLD], tested["new over old"])
+            )
         headings = ("window", *EPOCHS, *(f"thesis: {epoch}" for epoch in EPOCHS))
-        tables.append(Shown(f"{kind}: NDCG-10 (∗ significant over old, † over recent, p < 0.05)", headings, tuple(rows)))
+        tables.append(
+            Shown(f"{kind}: NDCG-10 (∗ significant over old, † over recent, p < 0.05)", headings, tuple(rows))
+        )
     if 7 in windows and 30 in windows:
         checks += [_seven_against_thirty(days, kind) for kind in KINDS]
     return Finding(
@@ -170,7 +181,9 @@ def _direction(target: str, better: float, worse: float, p: float) -> Check:
 
 def _seven_against_thirty(days: list[Judged], kind: str) -> Check:
     new, old = (values(days, own(epoch, w), kind, "NDCG@10") for epoch, w in ((NEW, 7), (OLD, 30)))
-    return _direction(f"{kind}: new 7-day data over old 30-day data", float(new.mean()), float(old.mean()), p_value(new, old))
+    return _direction(
+        f"{kind}: new 7-day data over old 30-day data", float(new.mean()), float(old.mean()), p_value(new, old)
+    )
 
 
 def table6(judgements: Judgements) -> Finding:
@@ -182,7 +195,15 @@ def table6(judgements: Judgements) -> Finding:
         of_code = grades[:, 1] == code
         given = float(good[of_code].mean()) if of_code.any() else float("nan")
         within = [float(of_code[chosen].mean()) if chosen.any() else float("nan") for chosen in (~good, good)]
-        rows.append((RECENCY[code], f"{1 - given:.2f}", f"{given:.2f}", *(f"{x:.2f}" for x in within), f"{THESIS_TABLE_6[RECENCY[code]]:.2f}"))
+        rows.append(
+            (
+                RECENCY[code],
+                f"{1 - given:.2f}",
+                f"{given:.2f}",
+                *(f"{x:.2f}" for x in within),
+                f"{THESIS_TABLE_6[RECENCY[code]]:.2f}",
+            )
+        )
     correlation = float(np.corrcoef(grades.T)[0, 1])
     headings = ("recency", "p(not rel. | ·)", "p(rel. | ·)", "p(· | not rel.)", "p(· | rel.)", "thesis: p(rel. | ·)")
     return Finding(
@@ -202,14 +223,24 @@ def fig4(judgements: Judgements) -> Finding:
     for kind in KINDS:
         got = {(epoch, w): values(days, Setup(NEW, epoch, w), kind, "NDCG@10") for epoch in EPOCHS for w in windows}
         rows = [(str(w), *(f"{got[epoch, w].mean():.4f}" for epoch in EPOCHS)) for w in windows]
-        tables.append(Shown(f"{kind}: NDCG-10 of new features", ("window", *(f"{e} model" for e in EPOCHS)), tuple(rows)))
+        tables.append(
+            Shown(f"{kind}: NDCG-10 of new features", ("window", *(f"{e} model" for e in EPOCHS)), tuple(rows))
+        )
         panels[f"{kind}: NDCG@10"] = {f"{e} model": [float(got[e, w].mean()) for w in windows] for e in EPOCHS}
         for w in windows:
             p = p_value(got[RECENT, w], got[NEW, w])
             recent, new = float(got[RECENT, w].mean()), float(got[NEW, w].mean())
-            figures[f"{kind}-{w}"] = {epoch: float(got[epoch, w].mean()) for epoch in EPOCHS} | {"recent against new": p}
+            figures[f"{kind}-{w}"] = {epoch: float(got[epoch, w].mean()) for epoch in EPOCHS} | {
+                "recent against new": p
+            }
             as_good = recent >= new or p >= _LEVEL
-            checks.append(Check(f"{kind}, {w} days: a ten-day-old model is as good", f"{recent:.4f} against {new:.4f}, p = {p:.2g}", as_good))
+            checks.append(
+                Check(
+                    f"{kind}, {w} days: a ten-day-old model is as good",
+                    f"{recent:.4f} against {new:.4f}, p = {p:.2g}",
+                    as_good,
+                )
+            )
     return Finding(
         "sundog-fig4",
         "Fig. 4: the age of the model",

@@ -2,7 +2,8 @@
 
 To the features of the longest window come, for each of a few counts and probabilities, the logarithm of its ratio
 between a shorter window and a longer one that end on the same day, and whether the pair was searched for at all in the
-shorter one. A model with them and one without are trained on the same pairs, once to please by relevance, once by recency.
+shorter one. A model with them and one without are trained on the same pairs, once to please by relevance, once by
+recency.
 """
 
 from __future__ import annotations
@@ -85,12 +86,19 @@ def _finding(arena: SundogArena, got: dict[tuple[str, bool, str], np.ndarray]) -
             figures[f"{aim}-{kind}"] = {"plain": float(plain.mean()), "trends": float(trendy.mean()), "p": p}
             if kind == FRESHNESS:
                 measured = f"{trendy.mean():.4f} against {plain.mean():.4f}, p = {p:.2g}"
-                checks.append(Check(f"trained on {aim}: trends make rankings fresher", measured, bool(trendy.mean() > plain.mean() and p < 0.05)))
+                checks.append(
+                    Check(
+                        f"trained on {aim}: trends make rankings fresher",
+                        measured,
+                        bool(trendy.mean() > plain.mean() and p < 0.05),
+                    )
+                )
     window = arena.scale.windows[-1]
     return Finding(
         "sundog-trends",
         "Future work: features of change over time",
-        f"generated logs, window of {window} days, changes against {', '.join(map(str, arena.scale.windows[:-1]))} days; all related pairs are judged",
+        f"generated logs, window of {window} days, changes against "
+        f"{', '.join(map(str, arena.scale.windows[:-1]))} days; all related pairs are judged",
         "named as future work",
         tables=(Shown("NDCG-10", ("", "without trends", "with trends", "p (paired t-test)"), tuple(rows)),),
         checks=tuple(checks),

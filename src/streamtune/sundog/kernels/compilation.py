@@ -22,14 +22,15 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 def compiled(function: Kernel) -> Kernel:
     """Compile at first use; Spark's Python workers load what the first of them compiled."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    usual = numba.config.CACHE_DIR
+    config: Any = numba.config
+    usual = config.CACHE_DIR
     try:
-        numba.config.CACHE_DIR = usual or _cache_folder()
+        config.CACHE_DIR = usual or _cache_folder()
         kernel = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder to cache in
         kernel = numba.njit(**options)(function)
     finally:
-        numba.config.CACHE_DIR = usual
+        config.CACHE_DIR = usual
     return kernel  # type: ignore[no-any-return]
 
 

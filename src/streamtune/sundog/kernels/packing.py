@@ -5,7 +5,8 @@ the upper half of 64 bits and the coupon of the user in the lower one; every lin
 sightings of a key lie together: their number is its events, their different coupons its users.
 """
 
-# mypy: disable-error-code="no-any-return"
+# mypy: disable-error-code="no-any-return, return-value, assignment, arg-type"
+# numba compiles what is annotated int here, whichever NumPy integer comes out of an array.
 
 from __future__ import annotations
 
@@ -42,7 +43,13 @@ def split_by_day(
 def count_sorted(
     sightings: NDArray[np.uint64], starts: NDArray[np.int64], first_day: int, buckets: int
 ) -> tuple[
-    NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint32], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint32]
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.uint32],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.uint32],
 ]:
     """Rows of sorted sightings, bucket by bucket: row and word starts of the buckets, then the columns.
 

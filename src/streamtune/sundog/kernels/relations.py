@@ -4,7 +4,8 @@ The filter is a blocked one (Putze, Sanders, Singler 2007): all bits of a pair l
 line of the processor's cache. Nearly all pairs that people type are unrelated, and for those one look suffices.
 """
 
-# mypy: disable-error-code="no-any-return"
+# mypy: disable-error-code="no-any-return, return-value, assignment, arg-type"
+# numba compiles what is annotated int here, whichever NumPy integer comes out of an array.
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The inner loop: lines to sightings of everything, of entities and of related pairs."""
 
-# mypy: disable-error-code="no-any-return"
+# mypy: disable-error-code="no-any-return, return-value, assignment, arg-type"
+# numba compiles what is annotated int here, whichever NumPy integer comes out of an array.
 
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
 """Unique users: HyperLogLog sketches whose estimate depends on the set of users alone.
 
-A user is a *coupon* of 32 bits: 26 bits of the hash, and the number of leading zeros of the rest plus one. A set of up
-to ``MOST_COUPONS`` different coupons is kept as it is, and its size is the estimate (two of 3,000 users share 26 bits
-and more in one set of a hundred). A larger one is 2¹⁴ registers, and its estimate is Ertl's (*New cardinality estimation algorithms for
-HyperLogLog sketches*, 2017, Algorithm 6), standard error 1.04/√2¹⁴ = 0.81 %. Both forms, and which of the two it is,
-follow from the set of users: not from the order of lines, the number of batches or the way sketches were merged.
+A user is a *coupon* of 32 bits: 26 bits of the hash, and the number of leading zeros of the rest plus one. A set of
+up to ``MOST_COUPONS`` different coupons is kept as it is, and its size is the estimate (among 3,000 users the chance
+that any two share a coupon is 1 in 45). A larger one is 2¹⁴ registers, and its estimate is Ertl's (*New cardinality
+estimation algorithms for HyperLogLog sketches*, 2017, Algorithm 6), standard error 1.04/√2¹⁴ = 0.81 %. Both forms,
+and which of the two it is, follow from the set of users: not from the order of lines, the number of batches or the
+way of merging.
 
 In memory a sketch is 32-bit words: sorted coupons, or ``DENSE_WORDS`` words of four registers each.
 """
 
-# mypy: disable-error-code="no-any-return"
+# mypy: disable-error-code="no-any-return, return-value, assignment, arg-type"
+# numba compiles what is annotated int here, whichever NumPy integer comes out of an array.
 
 from __future__ import annotations
 
@@ -135,7 +137,7 @@ def estimates(lengths: NDArray[np.int32], words: NDArray[np.uint32]) -> NDArray[
 
 @compiled
 def write_distinct(sorted_coupons: NDArray[np.uint64], begin: int, end: int, words: NDArray[np.uint32], at: int) -> int:
-    """The sketch of the coupons in the lower halves of ``sorted_coupons[begin:end]`` into ``words`` at ``at``; its length.
+    """The sketch of the coupons in the lower halves of ``sorted_coupons[begin:end]``, into ``words``; its length.
 
     Needs room for ``most_words(end - begin)``.
     """

