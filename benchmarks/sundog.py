@@ -175,9 +175,10 @@ class Bench:
         return Sundog(self.spark, self.known[world], str(place), SundogSettings(**settings))
 
     def warm_up(self) -> None:
-        world = self.world(self.sizes.plain)
-        sundog = self.sundog(world)
-        for _ in range(2):
+        """Compile kernels, start workers, warm the JVM: a cold one lies."""
+        for kind in ("jsonl", "parquet", "parquet"):
+            world = self.world(self.sizes.plain, kind=kind)
+            sundog = self.sundog(world)
             sundog.panes.clear()
             sundog.add(sundog.inputs([str(world / "logs")]))
             sundog.rank(last_day(WorldSettings(days=DAYS)), 30)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from streamtune.cli.sundog import app
@@ -34,7 +33,8 @@ def refused(*arguments: str) -> str:
     return str(answer.exception)
 
 
-def test_the_fixed_command(spark: SparkSession, tmp_path: Path, knowledge_folder: Path, write_log: Any) -> None:
+@pytest.mark.usefixtures("spark")
+def test_the_fixed_command(tmp_path: Path, knowledge_folder: Path, write_log: Any) -> None:
     lines = make_lines(120)
     write_log(tmp_path / "logs" / "a.jsonl", lines)
     out = tmp_path / "out"
@@ -51,7 +51,8 @@ def test_the_fixed_command(spark: SparkSession, tmp_path: Path, knowledge_folder
     assert "120 lines:" in answer.stdout, "the same again replaces what was there"
 
 
-def test_the_whole_way(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("spark")
+def test_the_whole_way(tmp_path: Path) -> None:
     world, out = tmp_path / "world", str(tmp_path / "out")
     knowledge, truth = ["--knowledge", str(world / "knowledge")], ["--truth", str(world / "truth")]
     made = call("generate", str(world), "--lines", "4000", "--days", "3", "--entities", "40", "--users", "200")
@@ -102,7 +103,8 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path, knowledge_folder: Path)
     )
 
 
-def test_no_such_logs(spark: SparkSession, tmp_path: Path, knowledge_folder: Path) -> None:
+@pytest.mark.usefixtures("spark")
+def test_no_such_logs(tmp_path: Path, knowledge_folder: Path) -> None:
     common = ["--knowledge", str(knowledge_folder), "--as-of", "2014-01-01", "--out", str(tmp_path / "out")]
     assert "no file or folder" in refused("run", str(tmp_path / "nowhere"), *common)
     assert "is no folder" in refused("run", str(tmp_path), "--knowledge", str(tmp_path / "kb-not"), *common[2:])

@@ -23,7 +23,7 @@ from streamtune.sundog.pipeline import Sundog
 from streamtune.sundog.ranking import COUNTS
 from streamtune.sundog.readers import Slice, read_slice
 from sundog.brute_force import count_window
-from sundog.examples import ENTITIES, RELATIONS, make_lines
+from sundog.examples import ENTITIES, RELATIONS, make_lines, write_knowledge
 
 pytestmark = pytest.mark.spark
 
@@ -176,3 +176,15 @@ def test_a_state_belongs_to_its_knowledge_base(
     changed = Sundog(spark, load_knowledge(knowledge_folder), str(tmp_path / "out"), SMALL)
     with pytest.raises(StreamTuneError, match="another knowledge base"):
         changed.rank(date(2014, 1, 16), 7)
+
+
+def test_nothing_to_rank_leaves_empty_tables(spark: SparkSession, tmp_path: Path, write_log: WriteLog) -> None:
+    knowledge = write_knowledge(tmp_path / "lonely", ENTITIES, [])
+    write_log(tmp_path / "logs/a.jsonl", make_lines(20))
+    sundog = Sundog(spark, load_knowledge(knowledge), str(tmp_path / "out"), SMALL)
+    report = sundog.run([str(tmp_path / "logs")], [date(2014, 1, 16), date(2020, 1, 1)], [7])
+    assert [ranked.pairs for ranked in report.rankings] == [0, 0]
+    for table in ("features", "rankings"):
+        frame = pd.read_parquet(tmp_path / "out" / table)
+        assert frame.empty
+        assert {"entity", "related", *COUNTS} <= set(frame.columns)

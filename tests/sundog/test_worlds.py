@@ -82,7 +82,7 @@ def test_the_same_seed_gives_the_same_lines() -> None:
 
 
 def test_shares_must_fit() -> None:
-    with pytest.raises(ValueError, match="at most 1 together, but got 1.35"):
+    with pytest.raises(ValueError, match=r"at most 1 together, but got 1\.35"):
         LogSettings(noise_share=0.9, single_share=0.4)
 
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from streamtune.settings import Settings
 from streamtune.sundog.windows import day_number
+from streamtune.sundog.workers import settle
 from streamtune.sundog.world import World, WorldSettings, accented, build_world, words
 
 _NOISE_WORDS = ("a", "the", "of", "in", "buy", "cheap", "weather", "how", "to", "near", "me", "news", "best", "2014")
@@ -51,7 +52,16 @@ class LogSettings(Settings):
 
 
 class Drawer:
-    """Draws lines of a world; one per worker, since the texts of names are worked out once."""
+    """Draws lines of a world. The texts of all names are worked out once, so a worker keeps it (``of``)."""
+
+    _kept: ClassVar[list[Drawer]] = []
+
+    @classmethod
+    def of(cls, world: World, settings: LogSettings) -> Drawer:
+        """This process' drawer for a world; a new one takes the place of the last."""
+        if not cls._kept or (cls._kept[0].world.settings, cls._kept[0].settings) != (world.settings, settings):
+            cls._kept[:] = [cls(world, settings)]
+        return cls._kept[0]
 
     def __init__(self, world: World, settings: LogSettings) -> None:
         self.world, self.settings = world, settings
@@ -156,12 +166,13 @@ def _writer(
     work: list[tuple[date, int, int]], world: Any, logs: LogSettings, target: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        drawer = Drawer(world.value, logs)
+        drawer = Drawer.of(world.value, logs)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 day, part, lines = work[number]
                 write_file(drawer, day, part, lines, Path(target))
                 yield pa.RecordBatch.from_arrays([pa.array([lines])], names=["lines"])
+        settle()
 
     return write
 

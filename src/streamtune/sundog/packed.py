@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from streamtune.sundog.kernels.compilation import read_only
 from streamtune.sundog.kernels.packing import merge_rows
 from streamtune.sundog.storage import locate
 
@@ -49,7 +50,9 @@ class Packed:
     def merged(self) -> Packed:
         """One row per day and key, sorted by both."""
         order = np.argsort((self.days.astype(np.int64) << 32) + self.keys.astype(np.int64))
-        return Packed(*merge_rows(order, self.days, self.keys, self.events, self.lengths, self.words))
+        # Columns may or may not be writable; one compiled kernel serves both.
+        columns = [read_only(column) for column in (self.days, self.keys, self.events, self.lengths, self.words)]
+        return Packed(*merge_rows(order, *columns))
 
     def on_one_day(self, day: int) -> Packed:
         """All rows as if they were of one day."""
