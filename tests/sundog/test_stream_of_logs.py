@@ -139,19 +139,16 @@ def test_killed_at_random_moments(
 ) -> None:
     """SIGKILL to the whole job; SUNDOG_KILLS=20 for the full count."""
     kills = int(os.environ.get("SUNDOG_KILLS", "1"))
-    files = 3 + kills
-    lines = make_lines(30 * files, seed=9)
-    for number in range(files):
-        write_log(tmp_path / f"in/{number:02d}.jsonl", [*lines[30 * number : 30 * number + 30], "oops"])
-    draw, killed = random.Random(4), 0
+    draw, killed, delivered = random.Random(4), 0, 0
     for _ in range(3 * kills + 3):
-        moment = draw.uniform(0.2, 6.0) if killed < kills else None
-        finished = run_follower(knowledge_folder, tmp_path / "in", tmp_path / "stream", moment)
-        killed += not finished
-        if finished:
+        for _ in range(3):  # so that there is something to do whenever it is killed
+            delivered += 1
+            write_log(tmp_path / f"in/{delivered:03d}.jsonl", [*make_lines(30, seed=delivered), "oops"])
+        killed += not run_follower(knowledge_folder, tmp_path / "in", tmp_path / "stream", draw.uniform(0.2, 6.0))
+        if killed == kills:
             break
-    assert finished
-    assert killed >= min(kills, 1)
+    assert killed == kills, "it should have been killed in the middle of its work"
+    assert run_follower(knowledge_folder, tmp_path / "in", tmp_path / "stream", None)
     batch = Sundog(spark, load_knowledge(knowledge_folder), str(tmp_path / "batch"), SETTINGS)
     batch.run([str(tmp_path / "in")], DAYS, [2, 7])
     assert_same_tables(tmp_path / "stream", tmp_path / "batch")

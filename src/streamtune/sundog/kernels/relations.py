@@ -49,7 +49,7 @@ def bits_per_pair(false_positives: float) -> float:
     """Bits that hold the rate: those of a plain filter with ``BITS`` hashes, and some for blocks of uneven load.
 
     >>> round(bits_per_pair(0.01), 1)
-    13.4
+    10.8
     """
     plain = -BITS / math.log(1.0 - false_positives ** (1.0 / BITS))
     return 1.1 * plain + 0.0015 / false_positives**0.5 * plain
