@@ -81,7 +81,8 @@ def train_two_clusters(spark: SparkSession, where: str) -> list[dict[str, Any]]:
 SCRIPT = f"""
 from __future__ import annotations
 import json, sys
-from streamtune.spark.session import SparkSettings, build_session
+from streamtune.spark.session import build_session
+from streamtune.spark.settings import SparkSettings
 
 {inspect.getsource(pipeline)}
 

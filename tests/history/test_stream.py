@@ -92,7 +92,8 @@ def test_a_lost_checkpoint_loses_and_doubles_nothing(
 
 FOLLOWER = """
 import sys
-from streamtune.spark.session import SparkSettings, build_session
+from streamtune.spark.session import build_session
+from streamtune.spark.settings import SparkSettings
 from streamtune.history.stream import FollowSettings, follow
 from streamtune.history.store import History
 spark = build_session(SparkSettings(master="local[1]", conf={"spark.sql.shuffle.partitions": "1"}))

@@ -23,6 +23,7 @@ def _allowed() -> bool:
     return shutil.which("javac") is not None
 
 
+@pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=2)
 @pytest.mark.skipif(not _allowed(), reason="needs network namespaces and a JDK")

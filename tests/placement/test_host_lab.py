@@ -154,6 +154,7 @@ def test_work_adds_up_and_reads_back(tmp_path: Path) -> None:
 
 
 @needs_hosts
+@pytest.mark.realtime
 @pytest.mark.slow
 def test_a_real_timely_sends_the_bytes_the_graph_predicts() -> None:
     hosts = 3

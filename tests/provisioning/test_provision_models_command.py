@@ -48,7 +48,7 @@ def test_every_algorithm_writes_its_samples(tmp_path: Path, algorithm: str) -> N
         (["sample", "CO1", "--smallest", "much", "--out", "x.json"], "--smallest: expected CORES:MIB such as 0.5:64"),
         (["sample", "CO1", "--largest=-1:5", "--out", "x.json"], "--largest: expected CORES:MIB"),
         (["train", "missing.json", "--out", "x"], "missing.json cannot be read"),
-        (["show", "missing"], "missing is no streamtune-oprpm"),
+        (["show", "missing"], "missing is not a streamtune-oprpm"),
     ],
 )
 def test_bad_arguments_have_one_clear_sentence(arguments: list[str], message: str) -> None:

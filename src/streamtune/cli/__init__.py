@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from streamtune import __version__
-from streamtune.cli import autoconfig, config, costmodel, flink, history, model, provision, workloads
+from streamtune.cli import autoconfig, config, costmodel, flink, history, model, provision, sundog, workloads
 from streamtune.cli.advise import advise
 from streamtune.cli.bench import bench
 from streamtune.cli.cluster import cluster
@@ -48,6 +48,7 @@ QUESTIONS: dict[str, tuple[Any, ...]] = {
     "Where instances run": (place,),
     "With which settings": (autoconfig.app,),
     "What it learns from": (history.app, cluster, pretrain, model.app, costmodel.app, collect, distance),
+    "The reference application on Spark": (sundog.app,),
     "Try it": (demo, simulate, oracle, workloads.app, validate, flink.app),
     "Reproduce the papers": (bench,),
     "Settings": (config.app,),

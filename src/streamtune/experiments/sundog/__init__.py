@@ -1,0 +1,1 @@
+"""The thesis' third study, *Timely Semantics*: is fresh data better, and how old may a model be?"""

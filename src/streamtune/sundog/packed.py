@@ -1,0 +1,116 @@
+"""Rows of (day, key, events, sketch) as columns, and their way through Arrow and Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from streamtune.sundog.kernels.compilation import read_only
+from streamtune.sundog.kernels.packing import merge_rows
+from streamtune.sundog.storage import locate
+
+BLOBS = pa.schema(
+    [("bucket", pa.int32()), *((name, pa.binary()) for name in ("days", "keys", "events", "lengths", "words"))]
+)
+_PANE = pa.schema([("key", pa.int64()), ("events", pa.int64()), ("sketch", pa.binary())])
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Columns of equal length, but for ``words``, which holds the sketches one behind the other."""
+
+    days: NDArray[np.int32]
+    keys: NDArray[np.uint32]
+    events: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    words: NDArray[np.uint32]
+
+    @classmethod
+    def empty(cls) -> Packed:
+        whole, number = np.empty(0, np.int32), np.empty(0, np.uint32)
+        return cls(whole, number, np.empty(0, np.int64), whole, number)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Packed]) -> Packed:
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.days for part in parts] or [np.empty(0, np.int32)]),
+            np.concatenate([part.keys for part in parts] or [np.empty(0, np.uint32)]),
+            np.concatenate([part.events for part in parts] or [np.empty(0, np.int64)]),
+            np.concatenate([part.lengths for part in parts] or [np.empty(0, np.int32)]),
+            np.concatenate([part.words for part in parts] or [np.empty(0, np.uint32)]),
+        )
+
+    def merged(self) -> Packed:
+        """One row per day and key, sorted by both."""
+        order = np.argsort((self.days.astype(np.int64) << 32) + self.keys.astype(np.int64))
+        # Columns may or may not be writable; one compiled kernel serves both.
+        columns = [read_only(column) for column in (self.days, self.keys, self.events, self.lengths, self.words)]
+        return Packed(*merge_rows(order, *columns))
+
+    def on_one_day(self, day: int) -> Packed:
+        """All rows as if they were of one day."""
+        return Packed(np.full(len(self.days), day, np.int32), self.keys, self.events, self.lengths, self.words)
+
+
+def to_blobs(packed: Iterable[tuple[int, Packed]]) -> pa.RecordBatch:
+    """One row per bucket that has any."""
+    rows = [(bucket, part) for bucket, part in packed if len(part.days)]
+    columns = [pa.array([bucket for bucket, _ in rows], pa.int32())]
+    columns += [pa.array([getattr(part, name).tobytes() for _, part in rows], pa.binary()) for name in BLOBS.names[1:]]
+    return pa.RecordBatch.from_arrays(columns, schema=BLOBS)
+
+
+def from_blob(batch: pa.RecordBatch, row: int) -> Packed:
+    """The columns of one row of ``to_blobs``."""
+    kinds = {"days": np.int32, "keys": np.uint32, "events": np.int64, "lengths": np.int32, "words": np.uint32}
+    return Packed(**{name: np.frombuffer(batch.column(name)[row].as_buffer(), kind) for name, kind in kinds.items()})
+
+
+def day_tables(merged: Packed) -> tuple[list[int], list[pa.Table]]:
+    """Rows that are sorted by day, as one table per day."""
+    days, firsts = np.unique(merged.days, return_index=True)
+    lasts = np.append(firsts[1:], len(merged.days))
+    word_ends = np.concatenate([[0], np.cumsum(merged.lengths, dtype=np.int64)])
+    tables = []
+    for first, last in zip(firsts, lasts, strict=True):
+        begin, end = word_ends[first], word_ends[last]
+        offsets = ((word_ends[first : last + 1] - begin) * 4).astype(np.int32)
+        words = pa.py_buffer(merged.words[begin:end].tobytes())
+        sketches = pa.Array.from_buffers(pa.binary(), int(last - first), [None, pa.py_buffer(offsets), words])
+        keys, events = pa.array(merged.keys[first:last].astype(np.int64)), pa.array(merged.events[first:last])
+        tables.append(pa.Table.from_arrays([keys, events, sketches], schema=_PANE))
+    return [int(day) for day in days], tables
+
+
+def read_groups(address: str, groups: Sequence[int], days: Sequence[int]) -> list[Packed]:
+    """Row groups of a pane file, each with its day."""
+    system, path = locate(address)
+    with pq.ParquetFile(path, filesystem=system) as file:
+        return [
+            _of_table(file.read_row_group(group, use_threads=False), day)
+            for group, day in zip(groups, days, strict=True)
+        ]
+
+
+def _of_table(table: pa.Table, day: int) -> Packed:
+    table = table.combine_chunks()
+    if table.num_rows == 0:
+        return Packed.empty()
+    sketch = table["sketch"].chunk(0)
+    _, offsets, data = sketch.buffers()
+    ends = np.frombuffer(offsets, np.int32)[sketch.offset : sketch.offset + len(sketch) + 1]
+    words = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].view(np.uint32) if data else np.empty(0, np.uint32)
+    return Packed(
+        np.full(table.num_rows, day, np.int32),
+        table["key"].to_numpy().astype(np.uint32),
+        table["events"].to_numpy(),
+        (np.diff(ends) // 4).astype(np.int32),
+        words,
+    )

@@ -1,0 +1,133 @@
+"""Phase 3: features and counts merged, a score per pair, and the top k of every entity.
+
+Without a model the score is p(related | entity) by users, the thesis' remedy against fans who search all day. Ties go
+by users, then events, then the related entity's id, so that a ranking never depends on the order of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamtune.sundog.features import FEATURES, PairCounts, compute_features
+
+if TYPE_CHECKING:
+    from streamtune.sundog.windows import Catalogue, Totals
+
+FEATURE_TABLE, RANKING_TABLE = "features", "rankings"
+COUNTS = ("events", "users", "entity_events", "entity_users", "related_events", "related_users")
+_CODES = ("entity_type", "related_type", "relation_type", "reverse_relation_type", "relations")
+
+
+class Scorer(Protocol):
+    """Scores pairs by their features (one row each, columns as in ``FEATURES``); the same on every worker."""
+
+    def score(self, features: NDArray[np.float32]) -> NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True)
+class OneFeature:
+    """The score is one of the features."""
+
+    name: str = "conditional_users"
+
+    def score(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        return features[:, FEATURES.index(self.name)]
+
+
+@dataclass(frozen=True)
+class DirectedCounts(PairCounts):
+    """Counts with the numbers of the two entities."""
+
+    entity: NDArray[np.int32]
+    related: NDArray[np.int32]
+
+
+def pair_counts(
+    directed: NDArray[np.int64],
+    events: NDArray[np.int64],
+    users: NDArray[np.int64],
+    catalogue: Catalogue,
+    totals: Totals,
+) -> DirectedCounts:
+    """Counts of directed pairs, sorted by entity and related entity."""
+    pair, back = directed >> 1, (directed & 1).astype(bool)
+    low, high = catalogue.low[pair], catalogue.high[pair]
+    entity, related = np.where(back, high, low), np.where(back, low, high)
+    order = np.argsort(entity.astype(np.int64) << 32 | related.astype(np.int64))
+    pair, back, entity, related = pair[order], back[order], entity[order], related[order]
+    forward, backward = catalogue.forward_type[pair], catalogue.backward_type[pair]
+    return DirectedCounts(
+        events=events[order],
+        users=users[order],
+        entity_events=totals.events[entity + 1],
+        entity_users=totals.users[entity + 1],
+        related_events=totals.events[related + 1],
+        related_users=totals.users[related + 1],
+        entity_type=catalogue.entity_type[entity],
+        related_type=catalogue.entity_type[related],
+        relation_type=np.where(back, backward, forward),
+        reverse_relation_type=np.where(back, forward, backward),
+        relations=catalogue.relations[pair],
+        entity=entity,
+        related=related,
+    )
+
+
+def tables(
+    counts: DirectedCounts, ids: pa.StringArray, totals: Totals, scorer: Scorer, top: int
+) -> tuple[pa.Table, pa.Table]:
+    """The rows of ``features`` and of ``rankings`` for these pairs."""
+    matrix = compute_features(counts, int(totals.events[0]), int(totals.users[0]))
+    score = scorer.score(matrix)
+    place, rank = top_rows(counts, score, top)
+    entity, related = ids.take(pa.array(counts.entity)), ids.take(pa.array(counts.related))
+    numbers = [pa.array(getattr(counts, name)) for name in COUNTS]
+    plain = [name for name in FEATURES if name not in _CODES]
+    features = [pa.array(matrix[:, FEATURES.index(name)]) for name in plain]
+    codes = [pa.array(getattr(counts, name)) for name in _CODES]
+    chosen = pa.array(place)
+    return (
+        pa.Table.from_arrays([entity, related, *numbers, *features, *codes], schema=_schema(FEATURE_TABLE)),
+        pa.Table.from_arrays(
+            [
+                entity.take(chosen),
+                related.take(chosen),
+                pa.array(rank, pa.int32()),
+                pa.array(score[place].astype(np.float32)),
+                *(column.take(chosen) for column in numbers),
+            ],
+            schema=_schema(RANKING_TABLE),
+        ),
+    )
+
+
+def top_rows(
+    counts: DirectedCounts, score: NDArray[np.float32], top: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the first ``top`` of every entity in order, and their ranks from 1."""
+    order = np.lexsort((counts.related, -counts.events, -counts.users, -score.astype(np.float64), counts.entity))
+    entity = counts.entity[order]
+    firsts = np.flatnonzero(np.r_[True, entity[1:] != entity[:-1]]) if len(entity) else np.empty(0, np.int64)
+    sizes = np.diff(np.append(firsts, len(entity)))
+    rank = np.arange(len(entity)) - np.repeat(firsts, sizes) + 1
+    kept = rank <= top
+    return order[kept], rank[kept]
+
+
+def _schema(table: str) -> pa.Schema:
+    pair = [("entity", pa.string()), ("related", pa.string())]
+    numbers = [(name, pa.int64()) for name in COUNTS]
+    if table == RANKING_TABLE:
+        return pa.schema([*pair, ("rank", pa.int32()), ("score", pa.float32()), *numbers])
+    plain = [(name, pa.float32()) for name in FEATURES if name not in _CODES]
+    return pa.schema([*pair, *numbers, *plain, *((name, pa.int16()) for name in _CODES)])
+
+
+def empty_table(table: str) -> pa.Table:
+    """No rows, but the columns."""
+    return _schema(table).empty_table()

@@ -1,0 +1,138 @@
+"""The pipeline as a Structured Streaming job: files that appear in a folder become fresher rankings.
+
+Spark's file source only says which files are new, and its checkpoint gives every file to one micro-batch and repeats a
+batch that was not finished. Each micro-batch takes the very way of the batch run: count the lines into a part of the
+state, commit it, rank. A batch that is repeated after its commit finds itself in the state and only ranks again, which
+changes nothing. So every line counts once, however often the job is killed. A line may come as late as it likes: it
+goes to the pane of its own day. Files must appear in the folder whole: write them elsewhere and move them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamtune.spark.files import FileStatus
+from streamtune.sundog import storage
+from streamtune.sundog.compaction import compact
+from streamtune.sundog.counting import batch_id
+from streamtune.sundog.errors import SundogError
+from streamtune.sundog.panes import Counts, State, check_knowledge
+from streamtune.sundog.pipeline import Sundog
+from streamtune.sundog.settings import RankDays, StreamSettings
+from streamtune.sundog.windows import Ranked, day_number, day_of_number
+
+_FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What one micro-batch did."""
+
+    files: int
+    counts: Counts
+    rankings: tuple[Ranked, ...]
+    state_bytes: int
+    new: bool
+
+
+def days_to_rank(
+    touched: Iterable[int], known: Iterable[int], window: int, settings: StreamSettings, today: date
+) -> list[int]:
+    """Days whose window has changed, among those that have panes. Days from the future (wrong clocks) do not count.
+
+    >>> two = StreamSettings(late_days=2)
+    >>> days_to_rank([3], [1, 2, 3, 4, 5, 6], 7, two, day_of_number(6))
+    [4, 5, 6]
+    >>> days_to_rank([6], [1, 2, 3, 4, 5, 6, 999], 7, two, day_of_number(6))
+    [6]
+    """
+    present = [day for day in known if day <= day_number(today) + 1]
+    changed = [day for day in touched if day <= day_number(today) + 1]
+    if settings.rank is RankDays.none or not changed:
+        return []
+    newest = max(present)
+    if settings.rank is RankDays.newest:
+        return [newest]
+    return [
+        day
+        for day in sorted(set(present))
+        if day >= newest - settings.late_days and any(day - window < other <= day for other in changed)
+    ]
+
+
+def process_batch(
+    sundog: Sundog, files: list[FileStatus], settings: StreamSettings, today: date | None = None
+) -> BatchReport:
+    """Count, commit, tidy, rank: all of one micro-batch. Doing it again changes nothing."""
+    today = today or datetime.now(UTC).date()
+    files = [file for file in files if file.size_bytes]
+    state = sundog.panes.load() or State(knowledge=sundog.knowledge.fingerprint, buckets=sundog.settings.buckets)
+    check_knowledge(state, sundog.knowledge.fingerprint, sundog.panes.location)
+    part_id = batch_id(files)
+    new = bool(files) and not state.knows(part_id)
+    if new:
+        part = sundog.count(files, state.buckets)
+        state, counts, touched = sundog.panes.commit(state.with_part(part)), part.counts, part.days
+    else:
+        known = [part for part in state.parts if part.id == part_id]
+        counts, touched = Counts(), known[0].days if known else state.days
+    if files:
+        state = _tidied(sundog, state, today)
+    rankings = tuple(
+        sundog.rank(day_of_number(day), window, state)
+        for window in settings.windows
+        for day in days_to_rank(touched, state.days, window, settings, today)
+    )
+    return BatchReport(len(files), counts, rankings, state.size_bytes, new)
+
+
+def _tidied(sundog: Sundog, state: State, today: date) -> State:
+    if len(state.parts) < sundog.settings.compact_after:
+        return state
+    first = None
+    if sundog.settings.retention_days is not None:
+        first = max(day for day in state.days if day <= day_number(today + timedelta(days=1)))
+        first -= sundog.settings.retention_days - 1
+    return compact(sundog.spark, sundog.panes, state, first)
+
+
+def follow(
+    sundog: Sundog,
+    folder: str,
+    settings: StreamSettings | None = None,
+    *,
+    on_batch: Callable[[BatchReport], None] | None = None,
+) -> StreamingQuery:
+    """Start to take in every file that is or will be in ``folder``; the query runs until it is stopped."""
+    settings = settings or StreamSettings()
+    state = sundog.panes.load()
+    if state is not None and not storage.exists(sundog.checkpoint):
+        raise SundogError(
+            f"{sundog.out} has counts but no stream's checkpoint: lines would count twice. Give another --out"
+        )
+    if state is not None:
+        check_knowledge(state, sundog.knowledge.fingerprint, sundog.panes.location)
+
+    def take(names: DataFrame, _batch: int) -> None:
+        rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
+        report = process_batch(sundog, [FileStatus(row.path, row.length, row.modified_ms) for row in rows], settings)
+        if on_batch and report.files:
+            on_batch(report)
+
+    source = (
+        sundog.spark.readStream.format("binaryFile")
+        .schema(_FILE_NAMES)
+        .option("maxFilesPerTrigger", settings.max_files)
+        .option("recursiveFileLookup", "true")
+        .load(folder)
+        .select("path", "length", "modificationTime")  # without `content`, Spark does not open the files
+    )
+    writer = source.writeStream.foreachBatch(take).option("checkpointLocation", sundog.checkpoint)
+    if settings.once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{settings.every_s} seconds").start()
