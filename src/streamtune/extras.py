@@ -52,6 +52,7 @@ NEEDS: dict[str, tuple[str, str]] = {
     "streamtune.history": ("spark", "an execution history"),
     "streamtune.training": ("spark,learn", "training on a history"),
     "streamtune.experiments": ("spark,learn", "an experiment"),
+    "streamtune.experiments.sundog": ("spark,learn,sundog", "Sundog's study"),
     "streamtune.models": ("learn", "a learned model"),
     "streamtune.models.bottleneck": ("learn", "a bottleneck classifier"),
     "streamtune.models.bundle": ("learn", "a model bundle"),

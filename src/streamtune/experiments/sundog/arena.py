@@ -37,7 +37,7 @@ _FIRST_DAY = date(2013, 12, 2)
 
 
 @dataclass(frozen=True)
-class StudyScale:
+class SundogStudy:
     """How large the study is."""
 
     entities: int = 3000
@@ -54,7 +54,7 @@ class StudyScale:
     seed: int = 0
 
     @classmethod
-    def quick(cls) -> StudyScale:
+    def quick(cls) -> SundogStudy:
         return cls(
             entities=300,
             lines_per_day=1500,
@@ -74,7 +74,7 @@ class SundogArena:
     """Generates, counts and trains when something is asked for first, and remembers."""
 
     def __init__(
-        self, spark: SparkSession, scale: StudyScale, work: Path, tell: Callable[[str], None] = lambda _: None
+        self, spark: SparkSession, scale: SundogStudy, work: Path, tell: Callable[[str], None] = lambda _: None
     ) -> None:
         self.spark, self.scale, self.work, self.tell = spark, scale, work, tell
         self._features: dict[tuple[date, int], pd.DataFrame] = {}
