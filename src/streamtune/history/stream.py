@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamtune.history.ingest import IngestReport, ingest_files
 from streamtune.history.settings import FollowSettings, ValidationSettings
 from streamtune.history.store import History
-from streamtune.spark.files import FileStatus
+from streamtune.spark.files import FileStatus, is_ordinary
 
 _FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
 
@@ -35,7 +35,7 @@ def follow(
 
     def ingest_batch(names: DataFrame, _batch: int) -> None:
         rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
-        files = [FileStatus(row.path, row.length, row.modified_ms) for row in rows]
+        files = [FileStatus(row.path, row.length, row.modified_ms, is_ordinary(row.path)) for row in rows]
         report = ingest_files(history, files, format_name=format_name, validation=validation)
         if on_batch:
             on_batch(report)
