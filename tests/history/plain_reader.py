@@ -228,7 +228,7 @@ def _reasons(run: Record) -> Iterator[str]:
         yield "missing_field"
     if run.get("schema_version", 1) not in (None, 1, 2):
         yield "unknown_schema_version"
-    if "operators" in run and _is_no_dag(operators, edges):
+    if edges if run.get("operators") is None else _is_no_dag(operators, edges):
         yield "invalid_dag"
     if not all(map(_features_fit, operators)) or any(
         edge.get("partitioning", "hash") not in _PARTITIONINGS for edge in edges

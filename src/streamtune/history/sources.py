@@ -21,7 +21,7 @@ from pyspark.sql import functions as sql
 
 from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
-from streamtune.spark.files import FileStatus, literal
+from streamtune.spark.files import LITERAL_PATHS, FileStatus
 
 _OTHER_COMPRESSION = (".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz", ".zip", ".7z", ".tar", ".tgz", ".rar")
 _GZIP_STEP_BYTES = 1 << 20
@@ -70,6 +70,9 @@ def sort_out(spark: SparkSession, files: Sequence[FileStatus]) -> Sources:
     parquet = [file for file in left if _ends(file, ".parquet")]
     gzipped = [file for file in left if _ends(file, ".gz")]
     text = [file for file in left if not _ends(file, ".parquet")]
+    # Spark does not open an empty file. As gzip that is fine, as Parquet it is damage.
+    refused += [Refused(file, reasons.UNREADABLE_FILE) for file in parquet if not file.size_bytes]
+    parquet, gzipped = ([file for file in files if file.size_bytes] for files in (parquet, gzipped))
     probes = {**_probe(spark, parquet, probe_parquet), **_probe(spark, gzipped, probe_gzip)}
     by_shape: dict[str, list[FileStatus]] = {}
     for file in parquet:
@@ -105,7 +108,8 @@ def _probe(spark: SparkSession, files: Sequence[FileStatus], task: Any) -> dict[
     """(path, is_whole, rows, bytes, shape) of every file: a handful of values each, whatever is in them."""
     if not files:
         return {}
-    contents = spark.read.format("binaryFile").load([literal(file.path) for file in files]).select("path", "content")
+    reader = spark.read.format("binaryFile").options(**LITERAL_PATHS)
+    contents = reader.load([file.path for file in files]).select("path", "content")
     return {row.path: row for row in contents.mapInArrow(task, _PROBED).toLocalIterator()}
 
 

@@ -13,6 +13,10 @@ from pyspark.sql import SparkSession
 from streamtune.spark.errors import StorageError
 
 
+# Makes a reader take its paths as they are; without it, every path is a pattern (and none may have a colon).
+LITERAL_PATHS = {"__globPaths__": "false"}
+
+
 @dataclass(frozen=True)
 class FileStatus:
     """One file: its full address, its size, and when it was last changed (ms since 1970).
@@ -95,7 +99,15 @@ class Files:
         if system.exists(address) or not system.rename(waiting, address):
             system.delete(waiting, False)
             return False
+        self._sweep_waiting(system, address)
         return True
+
+    def _sweep_waiting(self, system: Any, address: Any) -> None:
+        """Remove what killed writers of the same file have left beside it."""
+        prefix = f".{address.getName()}."
+        for status in system.listStatus(address.getParent()):
+            if str(status.getPath().getName()).startswith(prefix):
+                system.delete(status.getPath(), False)
 
     def list_inputs(self, pattern: str) -> list[FileStatus]:
         """All files below the paths that a glob pattern names; hidden ones and Spark's bookkeeping are left out."""
