@@ -61,9 +61,10 @@ class PlainFolder:
 
 def read_folder(folder: Path, max_line_bytes: int) -> PlainFolder:
     found = PlainFolder()
-    for real, name in sorted(_files(folder)):
+    for real, path in sorted(_files(folder).items()):
         found.files += 1
-        if name.lower().endswith(_NOT_READ) or ":" in name or not _is_clean(real) or not _is_ordinary(real):
+        name = os.path.basename(path)
+        if name.lower().endswith(_NOT_READ) or _has_bad_colon(path) or not _is_clean(real) or not _is_ordinary(real):
             found.refused[_spelled(real), "unsupported_file"] += 1
         elif name.lower().endswith(".parquet"):
             _read_parquet(real, found)
@@ -72,8 +73,13 @@ def read_folder(folder: Path, max_line_bytes: int) -> PlainFolder:
     return found
 
 
-def _files(folder: Path) -> set[tuple[str, str]]:
-    """(real path, name) of every file that is not hidden; of several names the one of the shortest path, each once."""
+def _has_bad_colon(path: str) -> bool:
+    """In a name, or in a folder if anything in the path could be meant as a pattern."""
+    return ":" in os.path.basename(path) or (":" in path and any(letter in path for letter in "\\[]{}*?^"))
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Real path → shortest path of every file that is not hidden."""
     names: dict[str, str] = {}
     seen: set[str] = set()
     waiting = [str(folder)]
@@ -90,7 +96,7 @@ def _files(folder: Path) -> set[tuple[str, str]]:
                 continue
             real = os.path.realpath(entry.path)
             names[real] = min(names.get(real, entry.path), entry.path, key=lambda path: (len(path), path))
-    return {(real, os.path.basename(path)) for real, path in names.items()}
+    return names
 
 
 def _is_clean(path: str) -> bool:

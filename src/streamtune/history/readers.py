@@ -17,7 +17,7 @@ from streamtune.dataflow.run import READABLE_VERSIONS
 from streamtune.history import reasons
 from streamtune.history.schema import EDGE, OPERATOR, RUN
 from streamtune.history.sources import Sources
-from streamtune.spark.files import LITERAL_PATHS
+from streamtune.spark.files import literal
 from streamtune.spark.schemas import nullable
 
 Reader = Callable[[DataFrame], DataFrame]
@@ -47,9 +47,8 @@ def _text_lines(spark: SparkSession, paths: Sequence[str], max_line_bytes: int) 
     # What can be read of a damaged file is kept; `sort_out` has found the file and accounts for the rest.
     # Lines end with \n alone (a \r before it is white space to JSON), so that the size of a file says exactly what its
     # lines must add up to. Hadoop counts the end of a line, and leaves out what reaches its limit.
-    reader = spark.read.options(**LITERAL_PATHS, ignoreCorruptFiles="true", lineSep="\n")
-    reader = reader.option(_MAX_LINE, str(max_line_bytes + 2))
-    return _with_place(reader.text(list(paths)), sql.col("value"))
+    reader = spark.read.options(ignoreCorruptFiles="true", lineSep="\n").option(_MAX_LINE, str(max_line_bytes + 2))
+    return _with_place(reader.text([literal(path) for path in paths]), sql.col("value"))
 
 
 def _parquet_rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
@@ -57,7 +56,7 @@ def _parquet_rows(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
     All files of one call have the same columns.
     """
-    rows = spark.read.options(**LITERAL_PATHS, ignoreCorruptFiles="true").parquet(*paths)
+    rows = spark.read.option("ignoreCorruptFiles", "true").parquet(*[literal(path) for path in paths])
     return _with_place(
         rows, sql.to_json(sql.struct(*[sql.col(f"`{name.replace('`', '``')}`") for name in rows.columns]))
     )

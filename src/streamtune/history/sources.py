@@ -21,7 +21,7 @@ from pyspark.sql import functions as sql
 
 from streamtune.history import reasons
 from streamtune.history.errors import HistoryError
-from streamtune.spark.files import LITERAL_PATHS, FileStatus
+from streamtune.spark.files import FileStatus, literal
 
 _OTHER_COMPRESSION = (".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz", ".zip", ".7z", ".tar", ".tgz", ".rar")
 _GZIP_STEP_BYTES = 1 << 20
@@ -100,16 +100,17 @@ def _ends(file: FileStatus, ending: str) -> bool:
 
 def _is_unsupported(file: FileStatus) -> bool:
     """Compressed in a way that cannot be checked for damage; or Hadoop cannot open it, or would wait for ever."""
-    name = file.path.rpartition("/")[2]
-    return name.lower().endswith(_OTHER_COMPRESSION) or ":" in name or not file.is_ordinary
+    name, place = file.path.rpartition("/")[2], urlsplit(file.path).path if "://" in file.path else file.path[5:]
+    # Hadoop takes a colon for the end of a scheme: in a name always, in a folder where the path is matched as a pattern.
+    has_bad_colon = ":" in name or (":" in place and literal(file.path) != file.path)
+    return name.lower().endswith(_OTHER_COMPRESSION) or has_bad_colon or not file.is_ordinary
 
 
 def _probe(spark: SparkSession, files: Sequence[FileStatus], task: Any) -> dict[str, Any]:
     """(path, is_whole, rows, bytes, shape) of every file: a handful of values each, whatever is in them."""
     if not files:
         return {}
-    reader = spark.read.format("binaryFile").options(**LITERAL_PATHS)
-    contents = reader.load([file.path for file in files]).select("path", "content")
+    contents = spark.read.format("binaryFile").load([literal(file.path) for file in files]).select("path", "content")
     return {row.path: row for row in contents.mapInArrow(task, _PROBED).toLocalIterator()}
 
 

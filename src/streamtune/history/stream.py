@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamtune.history.ingest import IngestReport, ingest_files
 from streamtune.history.settings import FollowSettings, ValidationSettings
 from streamtune.history.store import History
-from streamtune.spark.files import LITERAL_PATHS, FileStatus, is_ordinary
+from streamtune.spark.files import FileStatus, is_ordinary
 
 _FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
 
@@ -45,7 +45,7 @@ def follow(
         .schema(_FILE_NAMES)
         .option("maxFilesPerTrigger", settings.max_files)
         .option("recursiveFileLookup", "true")
-        .options(**LITERAL_PATHS)  # or a file called a[1] would be looked for as a pattern, and not be found
+        .option("__globPaths__", "false")  # or a file called a[1] would be looked for as a pattern, and not be found
         .load(folder)
         .select("path", "length", "modificationTime")  # without `content`, Spark does not open the files
     )

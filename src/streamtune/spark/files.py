@@ -13,10 +13,6 @@ from pyspark.sql import SparkSession
 from streamtune.spark.errors import StorageError
 
 
-# Makes a reader take its paths as they are; without it, every path is a pattern (and none may have a colon).
-LITERAL_PATHS = {"__globPaths__": "false"}
-
-
 @dataclass(frozen=True)
 class FileStatus:
     """One file: its full address, its size, and when it was last changed (ms since 1970).
