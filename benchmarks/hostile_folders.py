@@ -17,11 +17,10 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1] / "tests")  # in the place of this folder, which has a history.py
 
-from history.hostile_ingest import check_folder
-
-from streamtune.history.ingest import IngestReport
-from streamtune.spark.session import build_session
-from streamtune.spark.settings import SparkSettings
+from history.hostile_ingest import check_folder  # noqa: E402
+from streamtune.history.ingest import IngestReport  # noqa: E402
+from streamtune.spark.session import build_session  # noqa: E402
+from streamtune.spark.settings import SparkSettings  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "hostile_folders.json"
 STREAM_EVERY = 8

@@ -4,7 +4,7 @@ Each step (ingest in batch and as a stream, label, featurise, cluster, pretrain)
 in a session of its own. At a moment drawn by the seed after its first progress the whole session is killed, JVM
 included. What is there then must be what was there before, or parts of the result that are whole; after the step has
 run again, its tables are those of an undisturbed run, row for row, and nothing is left over. Prints a matrix and writes
-``benchmarks/results/kill_pipeline.json``. KILLS (10) says how often each step is killed, STEPS which of them, SEED draws.
+``benchmarks/results/kill_pipeline.json``. KILLS (10): how often each step is killed; STEPS: which of them; SEED.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path[0] = str(Path(__file__).parents[1] / "tests")  # in the place of this folder, which has a history.py
 
-from history.killing import Ended, leftovers, manifest_of, run_step, table_rows
+from history.killing import Ended, leftovers, manifest_of, run_step, table_rows  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "kill_pipeline.json"
 SPARK = ("--spark-master", "local[2]", "--spark-conf", "spark.driver.memory=1g")
@@ -64,7 +65,10 @@ def tables(*names: str) -> Callable[[Path], State]:
 
 def featurised(place: Path) -> State:
     """Features, and the encoder that is kept with them."""
-    return {**tables("features")(place), "encoder": manifest_of(place / "history/features")["properties"].get("encoder")}
+    return {
+        **tables("features")(place),
+        "encoder": manifest_of(place / "history/features")["properties"].get("encoder"),
+    }
 
 
 def clustered(place: Path) -> State:
@@ -103,7 +107,17 @@ STEPS = (
     ),
     Step(
         "stream",
-        lambda place: ["history", "ingest", history(place), str(place / "in"), "--follow", "--once", "--max-files", "1", *SPARK],
+        lambda place: [
+            "history",
+            "ingest",
+            history(place),
+            str(place / "in"),
+            "--follow",
+            "--once",
+            "--max-files",
+            "1",
+            *SPARK,
+        ],
         lambda _place, log: " valid, +" in log,
         "input",
         tables("runs", "rejected"),
@@ -184,7 +198,7 @@ def place_for(step: Step, work: Path) -> Path:
 
 
 def what_is_there(now: State, before: State, after: State) -> str:
-    """"before", "after", "parts" of the result that are whole, or "MIXED", which nobody should see."""
+    """ "before", "after", "parts" of the result that are whole, or "MIXED", which nobody should see."""
     if now == before:
         return "before"
     if now == after:
@@ -200,7 +214,7 @@ def try_one(step: Step, work: Path, seed: int, before: State, after: State, dura
     for _ in range(DRAWS):
         place = place_for(step, work)
         moment = draw.uniform(0, duration_s)
-        ended = run_step(step.arguments(place), work, lambda log: step.announced(place, log), kill_after_s=moment)
+        ended = run_step(step.arguments(place), work, partial(step.announced, place), kill_after_s=moment)
         if ended.killed:
             break
     else:
@@ -225,7 +239,7 @@ def main() -> None:
         for step in (step for step in STEPS if step.name in wanted):
             place = place_for(step, work)
             before = step.outputs(place)
-            whole = run_step(step.arguments(place), work, lambda log, step=step, place=place: step.announced(place, log))
+            whole = run_step(step.arguments(place), work, partial(step.announced, place))
             if whole.code != 0:
                 raise SystemExit(f"{step.name} failed undisturbed:\n{whole.log}")
             after = step.outputs(place)
@@ -238,7 +252,8 @@ def main() -> None:
     matrix = {step.name: Counter(trial.after_the_kill for trial in trials if trial.step == step.name) for step in STEPS}
     for name, found in matrix.items():
         if found:
-            print(f"{name:10} {sum(found.values()):3} kills: {', '.join(f'{count} × {what}' for what, count in found.items())}")
+            seen = ", ".join(f"{count} × {what}" for what, count in found.items())
+            print(f"{name:10} {sum(found.values()):3} kills, found: {seen}")
     print(f"{len(trials)} kills, {len(trials) - len(bad)} without a trace")
     RESULTS.write_text(
         json.dumps(

@@ -97,14 +97,20 @@ class HostileFolder:
         whole = gzip.compress(self._text(), mtime=0)
         at = self._random.randrange(len(whole))
         flipped = whole[:at] + bytes([whole[at] ^ self._random.randint(1, 255)]) + whole[at + 1 :]
-        _put(path, ".jsonl.gz", self._random.choice((whole[:-3], whole[:at], whole + b"garbage", flipped, b"\x1f", b"no")))
+        _put(
+            path,
+            ".jsonl.gz",
+            self._random.choice((whole[:-3], whole[:at], whole + b"garbage", flipped, b"\x1f", b"no")),
+        )
 
     def _parquet(self, path: Path) -> None:
         _put(path, ".parquet", self._parquet_bytes())
 
     def _parquet_bytes(self) -> bytes:
         rows: list[Record] = [self._sound() for _ in range(self._random.randint(0, 30))]
-        odd = self._random.choice((None, None, None, {"run_id": [1.5], "job": [True]}, {"odd`na.me": ["x"]}, {"_c": [1]}))
+        odd = self._random.choice(
+            (None, None, None, {"run_id": [1.5], "job": [True]}, {"odd`na.me": ["x"]}, {"_c": [1]})
+        )
         table = pa.table(odd) if odd else pa.Table.from_pylist(rows or [self._sound()])
         out = io.BytesIO()
         pq.write_table(
@@ -123,7 +129,11 @@ class HostileFolder:
         _put(path, ".parquet", self._random.choice(cut))
 
     def _empty(self, path: Path) -> None:
-        _put(path, self._random.choice((".jsonl", ".jsonl.gz", "", ".txt")), self._random.choice((b"", b"", b"\n", b"\r\n\r\n")))
+        _put(
+            path,
+            self._random.choice((".jsonl", ".jsonl.gz", "", ".txt")),
+            self._random.choice((b"", b"", b"\n", b"\r\n\r\n")),
+        )
 
     def _zip(self, path: Path) -> None:
         packed = io.BytesIO()
@@ -135,7 +145,10 @@ class HostileFolder:
         """Sound lines, one or two above the limit among them."""
         lines = [json.dumps(self._sound()).encode() for _ in range(self._random.randint(0, 40))]
         for _ in range(self._random.choice((1, 1, 2))):
-            record = {**self._sound(), "job": "j" * (self._max_line_bytes + self._random.randint(10, 3 * self._max_line_bytes))}
+            record = {
+                **self._sound(),
+                "job": "j" * (self._max_line_bytes + self._random.randint(10, 3 * self._max_line_bytes)),
+            }
             lines.insert(self._random.randint(0, len(lines)), json.dumps(record).encode())
         text = b"".join(line + b"\n" for line in lines)
         is_gzip = self._random.random() < 0.3
@@ -164,7 +177,9 @@ class HostileFolder:
     def _odd_kind(self, path: Path) -> None:
         """A named pipe, which nobody writes to; or a name that is not UTF-8."""
         if self._random.random() < 0.5:
-            pipe = path.with_name(f"pipe-{self._random.randint(0, 99)}" + self._random.choice((".jsonl", ".jsonl.gz", ".parquet")))
+            pipe = path.with_name(
+                f"pipe-{self._random.randint(0, 99)}" + self._random.choice((".jsonl", ".jsonl.gz", ".parquet"))
+            )
             if not pipe.exists():
                 os.mkfifo(pipe)
             return
@@ -216,28 +231,28 @@ class HostileFolder:
 
 
 _DIRTY: tuple[Callable[[HostileFolder], bytes], ...] = (
-    lambda one: b"",
-    lambda one: b"   ",
-    lambda one: b"\t \r",
-    lambda one: b"oops",
-    lambda one: b"{",
+    lambda _one: b"",
+    lambda _one: b"   ",
+    lambda _one: b"\t \r",
+    lambda _one: b"oops",
+    lambda _one: b"{",
     lambda one: one.bytes_of()[: one.some(1, 200)],
     lambda one: one.bytes_of() + one.bytes_of(),  # two records in one line: none may vanish unseen
     lambda one: one.bytes_of() + b" trailing",
     lambda one: one.bytes_of() + b",",
     lambda one: b"[" + one.bytes_of() + b"," + one.bytes_of() + b"]",
     lambda one: b"[" + one.bytes_of() + b"]",
-    lambda one: b"[]",
-    lambda one: b"{}",
-    lambda one: b"null",
-    lambda one: b"7",
-    lambda one: b'"text"',
+    lambda _one: b"[]",
+    lambda _one: b"{}",
+    lambda _one: b"null",
+    lambda _one: b"7",
+    lambda _one: b'"text"',
     lambda one: b"\xff\xfe" + one.bytes_of(),
     lambda one: one.bytes_of().replace(b"clicks", b"cl\xe4cks"),
-    lambda one: b"\x00" * 10,
+    lambda _one: b"\x00" * 10,
     lambda one: one.bytes_of().replace(b", ", b",\r "),
     lambda one: b"  " + one.bytes_of() + b"  ",
-    lambda one: b'{"run_id": ' + b"[" * 3000 + b"]" * 3000 + b"}",
+    lambda _one: b'{"run_id": ' + b"[" * 3000 + b"]" * 3000 + b"}",
     lambda one: one.bytes_of().replace(b"12.5", b"9" * 400),
     lambda one: one.bytes_of().replace(b"12.5", b"1e999"),
     lambda one: one.changed(latency_ms=float("nan")),

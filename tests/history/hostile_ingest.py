@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from history.hostile_folders import MAX_LINE_BYTES, HostileFolder
-from history.plain_reader import differences, read_folder, stored_of
 from pyspark.sql import SparkSession
 
+from history.hostile_folders import MAX_LINE_BYTES, HostileFolder
+from history.plain_reader import differences, read_folder, stored_of
 from streamtune.history.ingest import IngestReport, ingest
 from streamtune.history.settings import FollowSettings, ValidationSettings
 from streamtune.history.store import History
@@ -16,7 +16,9 @@ from streamtune.history.stream import follow
 STRICT = ValidationSettings(max_line_mb=MAX_LINE_BYTES / 2**20)
 
 
-def check_folder(spark: SparkSession, seed: int, work: Path, *, streamed: bool = False) -> tuple[IngestReport, list[str]]:
+def check_folder(
+    spark: SparkSession, seed: int, work: Path, *, streamed: bool = False
+) -> tuple[IngestReport, list[str]]:
     """What the ingest says of the folder of this seed, and what is wrong with it."""
     folder = work / f"folder-{seed}"
     HostileFolder(seed).write(folder)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,15 +77,11 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         others = psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
         others = []
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     for other in others:
-        try:
+        with suppress(psutil.NoSuchProcess):
             other.kill()
-        except psutil.NoSuchProcess:
-            pass
     process.wait()
     psutil.wait_procs(others, timeout=30)
 
@@ -115,7 +112,9 @@ def leftovers(location: Path) -> list[str]:
     """What nobody needs any more: parts that no manifest names, staged rows, files and folders half written."""
     found = [path for path in (location / "_staging").glob("*") if not path.name.startswith(".")]
     for table in (path for path in location.iterdir() if (path / "_manifest").is_dir()):
-        named = {part for file in (table / "_manifest").glob("[0-9]*.json") for part in json.loads(file.read_text())["parts"]}
+        named = {
+            part for file in (table / "_manifest").glob("[0-9]*.json") for part in json.loads(file.read_text())["parts"]
+        }
         found += [path for path in table.glob("part=*") if path.name.removeprefix("part=") not in named]
         found += [path for path in (table / "_manifest").glob(".*") if not path.name.endswith(".crc")]
     found += [path for path in location.glob(".*") if not path.name.endswith(".crc")]

@@ -331,9 +331,13 @@ class Stored:
 def differences(plain: PlainFolder, stored: Stored) -> list[str]:
     """What the ingest has done otherwise than the rules say; nothing, if all is well."""
     problems = []
-    refused = Counter((path, reason) for path, position, reasons, _ in stored.rejected if not position for reason in reasons)
+    refused = Counter(
+        (path, reason) for path, position, reasons, _ in stored.rejected if not position for reason in reasons
+    )
     if refused != plain.refused:
-        problems.append(f"rejected files: expected {dict(plain.refused - refused)}, got {dict(refused - plain.refused)}")
+        problems.append(
+            f"rejected files: expected {dict(plain.refused - refused)}, got {dict(refused - plain.refused)}"
+        )
     rows = plain.rows + _read_of_damaged(plain, stored)
     expected_rejected, expected_runs = _judged(rows, stored)
     rejected = Counter(_placed(row, plain) for row in stored.rejected if row[1] and not _is_piece(row, plain))
@@ -363,7 +367,9 @@ def _read_of_damaged(plain: PlainFolder, stored: Stored) -> list[PlainRow]:
     """Of a damaged file a first part was read, perhaps with a line cut off at its end: which rows are these?"""
     rows = []
     for path, salvaged in plain.salvaged.items():
-        seen = {position: (reasons, raw) for file, position, reasons, raw in stored.rejected if file == path and position}
+        seen = {
+            position: (reasons, raw) for file, position, reasons, raw in stored.rejected if file == path and position
+        }
         for row in salvaged:
             known = (row.record or {}).get("run_id")
             kept = known in stored.runs and not row.reasons

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from history.hostile_ingest import check_folder
 from pyspark.sql import SparkSession
+
+from history.hostile_ingest import check_folder
 
 pytestmark = pytest.mark.spark
 

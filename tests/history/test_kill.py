@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from history.killing import leftovers, run_step, table_rows
 from pyspark.sql import SparkSession
 
+from history.killing import leftovers, run_step, table_rows
 from streamtune.history.ingest import ingest
 from streamtune.history.settings import FollowSettings
 from streamtune.history.store import History
@@ -30,7 +30,9 @@ def folder(tmp_path: Path, good_run: Callable[..., dict[str, Any]]) -> Path:
     folder = tmp_path / "in"
     folder.mkdir()
     for number in range(3):
-        runs = [good_run(run_id=f"run-{number}-{position}") for position in range(200)] + [good_run(run_id="everywhere")]
+        runs = [good_run(run_id=f"run-{number}-{position}") for position in range(200)] + [
+            good_run(run_id="everywhere")
+        ]
         (folder / f"{number}.jsonl").write_text("".join(f"{json.dumps(run)}\n" for run in runs) + "broken\n")
     return folder
 

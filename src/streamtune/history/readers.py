@@ -100,7 +100,11 @@ def parse_json(schema: StructType | str, raw: Column) -> Column:
 
 
 def _struct(schema: StructType | str) -> StructType:
-    return StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if isinstance(schema, StructType):
+        return schema
+    described = StructType.fromDDL(schema)
+    assert isinstance(described, StructType)
+    return described
 
 
 def _in_a_list(raw: Column) -> Column:

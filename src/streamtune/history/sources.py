@@ -101,7 +101,7 @@ def _ends(file: FileStatus, ending: str) -> bool:
 def _is_unsupported(file: FileStatus) -> bool:
     """Compressed in a way that cannot be checked for damage; or Hadoop cannot open it, or would wait for ever."""
     name, place = file.path.rpartition("/")[2], urlsplit(file.path).path if "://" in file.path else file.path[5:]
-    # Hadoop takes a colon for the end of a scheme: in a name always, in a folder where the path is matched as a pattern.
+    # Hadoop takes a colon for the end of a scheme: in a name always, in a folder if the path is matched as a pattern.
     has_bad_colon = ":" in name or (":" in place and literal(file.path) != file.path)
     return name.lower().endswith(_OTHER_COMPRESSION) or has_bad_colon or not file.is_ordinary
 
