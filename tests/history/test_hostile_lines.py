@@ -77,7 +77,7 @@ def test_files_that_used_to_be_lost_or_to_end_the_ingest(spark: SparkSession, tm
     out = io.BytesIO()
     table = pa.Table.from_pylist([good_run(run_id="flipped", job="flip-me")])
     pq.write_table(table, out, compression="none", use_dictionary=False, write_page_checksum=True)
-    (folder / "flipped.parquet").write_bytes(out.getvalue().replace(b"flip-me", b"flip-mf", 1))
+    (folder / "flipped.parquet").write_bytes(out.getvalue().replace(b"flip-me", b"flip-mf"))
     history = History(spark, str(tmp_path / "history"))
     report = ingest(history, [str(folder)], validation=ValidationSettings(max_line_mb=1500 / 2**20))
     assert stored(history) == {"plain", "packed", "after"}
