@@ -36,7 +36,10 @@ def _stream(history: History, folder: Path) -> IngestReport:
     reports = [IngestReport(0, 0, 0, 0, new=False)]
     settings = FollowSettings(once=True)
     follow(history, str(folder), settings, validation=STRICT, on_batch=reports.append).awaitTermination(300)
-    return reports[-1]  # one micro-batch, or none where there are no files
+    total = reports[0]
+    for report in reports[1:]:  # one micro-batch of what Spark can see, and one for each name that it cannot
+        total += report
+    return total
 
 
 def _problems(history: History, folder: Path, report: IngestReport) -> list[str]:

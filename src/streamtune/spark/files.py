@@ -122,7 +122,7 @@ class Files:
                 if place in visited:  # a link that leads back up
                     continue
                 visited.add(place)
-                found += _unspellable(place)
+                found += unspellable(place)
                 waiting.extend(
                     child
                     for child in system.listStatus(status.getPath())
@@ -141,7 +141,7 @@ def is_ordinary(path: str) -> bool:
     return not os.path.exists(real) or os.path.isfile(real)
 
 
-def _unspellable(folder: str) -> list[FileStatus]:
+def unspellable(folder: str) -> list[FileStatus]:
     """What a local folder holds under names that are not UTF-8: Java does not see it, and it would be lost unseen."""
     if not os.path.isdir(folder):
         return []
@@ -155,6 +155,19 @@ def _unspellable(folder: str) -> list[FileStatus]:
                 about = entry.stat()
                 found.append(FileStatus(shown, about.st_size, about.st_mtime_ns // 10**6, is_ordinary=False))
     return found
+
+
+def unspellable_below(folder: str) -> list[FileStatus]:
+    """The same for all folders below a local one that are not hidden; links are not followed."""
+    found = []
+    for place, names, _ in os.walk(folder.removeprefix("file:")):
+        names[:] = [name for name in names if not name.startswith(("_", ".")) and _is_spellable(name)]
+        found += unspellable(place)
+    return found
+
+
+def _is_spellable(name: str) -> bool:
+    return not any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def _real(path: str) -> str:
