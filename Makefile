@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test test-fast lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
+.PHONY: bench-hostile-folders bench-kill check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test test-fast lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -136,6 +136,14 @@ bench-timely: $(STAMP)  ## the Timely engine itself: scaling, the 85 % rule, lim
 
 timely-history: $(STAMP)  ## 240 labelled runs on a real Timely; resumable (half an hour)
 	@$(BIN)/python benchmarks/timely_history.py
+
+FOLDERS ?= 1000
+bench-hostile-folders: $(STAMP) java  ## 1,000 folders of hostile files against a plain reader (FOLDERS=30 for minutes)
+	@FOLDERS=$(FOLDERS) $(BIN)/python benchmarks/hostile_folders.py
+
+KILLS ?= 10
+bench-kill: $(STAMP) java  ## kill -9 of every step of the pipeline at random moments, then again (KILLS=1 for minutes)
+	@KILLS=$(KILLS) $(BIN)/python benchmarks/kill_pipeline.py
 
 clean:  ## remove the environment and everything that was built
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

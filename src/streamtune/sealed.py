@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +18,8 @@ from typing import Any
 from streamtune.errors import StreamTuneError
 
 MANIFEST = "manifest.json"
+# Names a half-filled folder, with the number of the process that fills it.
+_HOST = re.sub("[^A-Za-z0-9.]", "_", socket.gethostname())
 
 
 class SealedFolderError(StreamTuneError):
@@ -33,13 +38,32 @@ def whole_folder(path: Path, what: str, marker: str = MANIFEST) -> Iterator[Path
     path = Path(path)
     check_target(path, what, marker)
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    _sweep_abandoned(path)
+    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_HOST}-{os.getpid()}-", dir=path.parent))
     try:
         yield staging
         check_target(path, what, marker)
         _put_in_place(staging, path)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _sweep_abandoned(path: Path) -> None:
+    """Remove what writers that were killed on this machine have left half filled."""
+    for folder in path.parent.glob(f".{glob.escape(path.name)}.{_HOST}-*-*"):
+        number = folder.name.removeprefix(f".{path.name}.{_HOST}-").partition("-")[0]
+        if number.isdecimal() and not _is_alive(int(number)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # not ours, but there
+        return True
+    return True
 
 
 def write_sealed(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any], what: str) -> None:

@@ -30,19 +30,30 @@ _SELECTIVITY = "selectivity"
 _COLUMNS = graph_columns("run_id", "job", DAY, operators=(*_FIELDS, "parallelism"))
 
 
+_ENCODER = "encoder"
+
+
 def encoder_path(history: History) -> str:
+    """A copy of the encoder to look at; ``encoder_of`` gives the one that belongs to the stored features."""
     return f"{history.location}/encoder.json"
 
 
+def encoder_of(history: History) -> FeatureEncoder:
+    """The encoder by which the stored features were made; an older release kept it in a file alone."""
+    kept = history.features.manifest().properties.get(_ENCODER)
+    return FeatureEncoder.from_json(kept or Files(history.spark).read_text(encoder_path(history)))
+
+
 def featurise(history: History, settings: FeaturiseSettings | None = None) -> FeatureEncoder:
-    """Fit the encoder on the training part, apply it to all runs, and save both."""
+    """Fit the encoder on the training part, apply it to all runs, and save both in one atomic step."""
     settings = settings or FeaturiseSettings()
     runs = history.runs.read(columns=_COLUMNS)
     encoder = fit(runs.where(split_column(settings.test_share) == TRAIN))
+    features = features_of(runs, encoder, settings)
+    history.features.replace(features, "featurise", properties={_ENCODER: encoder.to_json()})
     files = Files(history.spark)
     files.delete(encoder_path(history))
     files.create_text(encoder_path(history), encoder.to_json())
-    history.features.replace(features_of(runs, encoder, settings), "featurise")
     return encoder
 
 

@@ -84,6 +84,7 @@ def ingest_files(
     part = part_id(files, format_name)
     runs, rejected = history.runs, history.rejected
     if part in rejected.manifest().parts:  # written last: both are there
+        Files(history.spark).delete(_staging(history, part))  # unless killed at the very end, it is gone already
         valid, invalid = runs.rows(part), rejected.rows(part)
         return IngestReport(len(files), valid + invalid, valid, invalid, new=False)
 
@@ -128,7 +129,8 @@ def part_id(files: Sequence[FileStatus], format_name: str) -> str:
 
 def _duplicates(records: DataFrame, runs: Table, part: str) -> DataFrame:
     """The place of every record that another one goes before, and what that makes it."""
-    named = records.where("run_id is not null").select(
+    unparsed = sql.arrays_overlap("reasons", sql.array(sql.lit(reasons.BROKEN_JSON), sql.lit(reasons.WRONG_TYPE)))
+    named = records.where(sql.col("run_id").isNotNull() & ~unparsed).select(
         "run_id", content_hash().alias("content_hash"), (sql.size("reasons") > 0).alias("bad"), *_PLACE
     )
     best_first = Window.partitionBy("run_id").orderBy("bad", "content_hash", *_PLACE)

@@ -30,7 +30,8 @@ WRONG_APPLICATION = "wrong_application"
 
 DESCRIPTIONS = {
     UNREADABLE_FILE: "the file is damaged: what could be read of it was read, the rest is lost",
-    UNSUPPORTED_FILE: "a file that is not read: use JSON lines (plain or gzip) or Parquet, and no colon in the name",
+    UNSUPPORTED_FILE: "a file that is not read: use ordinary files of JSON lines (plain or gzip) or Parquet,"
+    " names in UTF-8 without a colon",
     LINE_TOO_LONG: "the file has a line above the limit: that line was skipped, the others were read",
     BROKEN_JSON: "the line is not JSON, or not UTF-8",
     WRONG_TYPE: "a field has a value of a type that the schema does not have there",

@@ -67,9 +67,12 @@ def sort_out(spark: SparkSession, files: Sequence[FileStatus]) -> Sources:
     """Look into every file that can be damaged, in Spark tasks, and put the files in order."""
     refused = [Refused(file, reasons.UNSUPPORTED_FILE) for file in files if _is_unsupported(file)]
     left = [file for file in files if not _is_unsupported(file)]
-    parquet = [file for file in left if file.path.endswith(".parquet")]
-    gzipped = [file for file in left if file.path.endswith(".gz")]
-    text = [file for file in left if not file.path.endswith(".parquet")]
+    parquet = [file for file in left if _ends(file, ".parquet")]
+    gzipped = [file for file in left if _ends(file, ".gz")]
+    text = [file for file in left if not _ends(file, ".parquet")]
+    # Spark does not open an empty file. As gzip that is fine, as Parquet it is damage.
+    refused += [Refused(file, reasons.UNREADABLE_FILE) for file in parquet if not file.size_bytes]
+    parquet, gzipped = ([file for file in files if file.size_bytes] for files in (parquet, gzipped))
     probes = {**_probe(spark, parquet, probe_parquet), **_probe(spark, gzipped, probe_gzip)}
     by_shape: dict[str, list[FileStatus]] = {}
     for file in parquet:
@@ -80,7 +83,7 @@ def sort_out(spark: SparkSession, files: Sequence[FileStatus]) -> Sources:
             refused.append(Refused(file, reasons.UNREADABLE_FILE))
     # What can be decompressed of a damaged gzip file is kept beside the rejected file.
     refused += [Refused(file, reasons.UNREADABLE_FILE) for file in gzipped if not probes[file.path].is_whole]
-    plain = {file.path: file.size_bytes for file in text if not file.path.endswith(".gz")}
+    plain = {file.path: file.size_bytes for file in text if not _ends(file, ".gz")}
     return Sources(
         text=tuple(text),
         parquet={shape: tuple(group) for shape, group in sorted(by_shape.items())},
@@ -90,10 +93,17 @@ def sort_out(spark: SparkSession, files: Sequence[FileStatus]) -> Sources:
     )
 
 
+def _ends(file: FileStatus, ending: str) -> bool:
+    """As Hadoop compares endings: to it, .GZ is a gzip file too."""
+    return file.path.lower().endswith(ending)
+
+
 def _is_unsupported(file: FileStatus) -> bool:
-    """Compressed in a way that cannot be checked for damage, or with a colon in its name, which Hadoop cannot open."""
-    name = file.path.rpartition("/")[2]
-    return name.lower().endswith(_OTHER_COMPRESSION) or ":" in name
+    """Compressed in a way that cannot be checked for damage; or Hadoop cannot open it, or would wait for ever."""
+    name, place = file.path.rpartition("/")[2], urlsplit(file.path).path if "://" in file.path else file.path[5:]
+    # Hadoop takes a colon for the end of a scheme: in a name always, in a folder if the path is matched as a pattern.
+    has_bad_colon = ":" in name or (":" in place and literal(file.path) != file.path)
+    return name.lower().endswith(_OTHER_COMPRESSION) or has_bad_colon or not file.is_ordinary
 
 
 def _probe(spark: SparkSession, files: Sequence[FileStatus], task: Any) -> dict[str, Any]:
@@ -113,7 +123,7 @@ def probe_parquet(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _parquet(content: Any) -> tuple[bool, int, int, str]:
     try:
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         rows = sum(len(part) for part in file.iter_batches(batch_size=4096))
         return rows == file.metadata.num_rows, rows, len(content), str(file.schema_arrow.remove_metadata())
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError):
@@ -175,8 +185,8 @@ def compare(sources: Sources, staged: DataFrame) -> list[Refused]:
         elif path in sources.sizes:
             if size > sources.sizes[path]:
                 raise _defect(f"'{path}' has {sources.sizes[path]} bytes, but {size} were read")
-            # A line ends with one or two bytes that are not counted.
-            if sources.sizes[path] - size > 2 * lines + _BYTE_ORDER_MARK_BYTES:
+            # A line ends with one byte that is not counted.
+            if sources.sizes[path] - size > lines + _BYTE_ORDER_MARK_BYTES:
                 lost.append(Refused(file, reasons.LINE_TOO_LONG))
     return lost
 

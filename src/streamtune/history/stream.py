@@ -8,7 +8,7 @@ Files must appear in the folder whole: write them elsewhere and move them in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streamtune.history.ingest import IngestReport, ingest_files
 from streamtune.history.settings import FollowSettings, ValidationSettings
 from streamtune.history.store import History
-from streamtune.spark.files import FileStatus
+from streamtune.spark.files import FileStatus, is_ordinary, unspellable_below
 
 _FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
 
@@ -33,12 +33,17 @@ def follow(
     """Start to ingest every file that is or will be in ``folder``; the query runs until it is stopped."""
     settings = settings or FollowSettings()
 
-    def ingest_batch(names: DataFrame, _batch: int) -> None:
-        rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
-        files = [FileStatus(row.path, row.length, row.modified_ms) for row in rows]
+    def take_in(files: Sequence[FileStatus]) -> None:
         report = ingest_files(history, files, format_name=format_name, validation=validation)
         if on_batch:
             on_batch(report)
+
+    def ingest_batch(names: DataFrame, _batch: int) -> None:
+        rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
+        take_in([FileStatus(row.path, row.length, row.modified_ms, is_ordinary(row.path)) for row in rows])
+
+    for file in unspellable_below(folder):  # Spark never sees them; each is a part of its own, so it counts once
+        take_in([file])
 
     source = (
         history.spark.readStream.format("binaryFile")

@@ -15,11 +15,15 @@ from streamtune.spark.errors import StorageError
 
 @dataclass(frozen=True)
 class FileStatus:
-    """One file: its full address, its size, and when it was last changed (ms since 1970)."""
+    """One file: its full address, its size, and when it was last changed (ms since 1970).
+
+    ``is_ordinary`` is false for pipes, sockets and devices, and where Java cannot spell the name.
+    """
 
     path: str
     size_bytes: int
     modified_ms: int
+    is_ordinary: bool = True
 
 
 def literal(path: str) -> str:
@@ -91,7 +95,15 @@ class Files:
         if system.exists(address) or not system.rename(waiting, address):
             system.delete(waiting, False)
             return False
+        self._sweep_waiting(system, address)
         return True
+
+    def _sweep_waiting(self, system: Any, address: Any) -> None:
+        """Remove what killed writers of the same file have left beside it."""
+        prefix = f".{address.getName()}."
+        for status in system.listStatus(address.getParent()):
+            if str(status.getPath().getName()).startswith(prefix):
+                system.delete(status.getPath(), False)
 
     def list_inputs(self, pattern: str) -> list[FileStatus]:
         """All files below the paths that a glob pattern names; hidden ones and Spark's bookkeeping are left out."""
@@ -110,6 +122,7 @@ class Files:
                 if place in visited:  # a link that leads back up
                     continue
                 visited.add(place)
+                found += unspellable(place)
                 waiting.extend(
                     child
                     for child in system.listStatus(status.getPath())
@@ -117,8 +130,44 @@ class Files:
                 )
             elif not name.startswith(("_", ".")):
                 path = str(status.getPath().toString())
-                found.append(FileStatus(path, int(status.getLen()), int(status.getModificationTime())))
+                size, modified = int(status.getLen()), int(status.getModificationTime())
+                found.append(FileStatus(path, size, modified, is_ordinary(path)))
         return sorted(found, key=lambda entry: entry.path)
+
+
+def is_ordinary(path: str) -> bool:
+    """False for a local pipe, socket or device: whoever opens it may wait for ever."""
+    real = _real(path)
+    return not os.path.exists(real) or os.path.isfile(real)
+
+
+def unspellable(folder: str) -> list[FileStatus]:
+    """What a local folder holds under names that are not UTF-8: Java does not see it, and it would be lost unseen."""
+    if not os.path.isdir(folder):
+        return []
+    found = []
+    for entry in os.scandir(os.fsencode(folder)):
+        try:
+            entry.name.decode("utf-8")
+        except UnicodeDecodeError:
+            if not entry.name.startswith((b"_", b".")) and os.path.exists(entry.path):
+                shown = f"file:{entry.path.decode('utf-8', 'backslashreplace')}"
+                about = entry.stat()
+                found.append(FileStatus(shown, about.st_size, about.st_mtime_ns // 10**6, is_ordinary=False))
+    return found
+
+
+def unspellable_below(folder: str) -> list[FileStatus]:
+    """The same for all folders below a local one that are not hidden; links are not followed."""
+    found = []
+    for place, names, _ in os.walk(folder.removeprefix("file:")):
+        names[:] = [name for name in names if not name.startswith(("_", ".")) and _is_spellable(name)]
+        found += unspellable(place)
+    return found
+
+
+def _is_spellable(name: str) -> bool:
+    return not any("\udc80" <= letter <= "\udcff" for letter in name)
 
 
 def _real(path: str) -> str:

@@ -15,13 +15,12 @@ from pyspark.sql import functions as sql
 
 from streamtune.dataflow import Dataflow
 from streamtune.history.errors import HistoryError
-from streamtune.history.featurise import encoder_path
+from streamtune.history.featurise import encoder_of
 from streamtune.history.label import labelling_of
 from streamtune.history.store import History
 from streamtune.models.bundle import GLOBAL, Centre, Manifest, Member, MemberFiles, ModelBundle, write_bundle
 from streamtune.models.encoder.tables import COLUMNS
 from streamtune.models.features import FeatureEncoder
-from streamtune.spark.files import Files
 from streamtune.spark.settings import TableSettings
 from streamtune.training.capacity import capacity_prior
 from streamtune.training.settings import PretrainSettings
@@ -51,7 +50,7 @@ def pretrain(
     """Train the global encoder and one per cluster, and write the bundle."""
     settings = settings or PretrainSettings()
     engine = engine or _only_engine(history)
-    encoder = FeatureEncoder.from_json(Files(history.spark).read_text(encoder_path(history)))
+    encoder = encoder_of(history)
     data = _describe(history, engine)
     if data["runs"] < settings.min_runs_to_cluster:
         progress(GLOBAL, f"{data['runs']} runs are fewer than {settings.min_runs_to_cluster}: no clusters")
