@@ -11,7 +11,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from streamtune.dataflow.run import READABLE_VERSIONS
 from streamtune.history import reasons
@@ -26,6 +26,8 @@ RAW_COLUMNS = ("raw", "raw_bytes", "source_file", "block_start", "modified_on")
 _RAW = "raw string, is_text boolean, raw_bytes bigint, source_file string, block_start bigint, modified_on date"
 _MAX_LINE = "mapreduce.input.linerecordreader.line.maxlength"
 CORRUPT = "_corrupt"
+# A run's own fields of text, and its time, which as a bare number Spark would take for seconds since 1970.
+_TEXTS = tuple(f"$.{field.name}" for field in RUN.fields if isinstance(field.dataType, StringType | TimestampType))
 
 
 def read_raw(spark: SparkSession, sources: Sources, max_line_bytes: int) -> DataFrame:
@@ -83,12 +85,24 @@ def parse_json(schema: StructType | str, raw: Column) -> Column:
     return sql.from_json(raw, expected, {"columnNameOfCorruptRecord": CORRUPT})
 
 
-def parse_reasons(record: Column) -> Column:
-    """Why a line could not be parsed to ``record``, as an array of no or one reason."""
+def parse_reasons(record: Column, texts: Sequence[str] = ()) -> Column:
+    """Why a line could not be parsed to ``record``, as an array of no or one reason.
+
+    ``texts`` are JSON paths of fields that must be text: Spark makes text of numbers and objects without a word.
+    """
     not_json = ~sql.col("is_text") | sql.try_parse_json("raw").isNull()
     bad = ~sql.col("is_text") | record.isNull() | record[CORRUPT].isNotNull()
+    if texts:
+        bad = bad | ~_are_texts(texts)
     reason = sql.when(not_json, sql.lit(reasons.BROKEN_JSON)).otherwise(sql.lit(reasons.WRONG_TYPE))
     return sql.when(bad, sql.array(reason)).otherwise(sql.array().cast("array<string>"))
+
+
+def _are_texts(paths: Sequence[str]) -> Column:
+    """Whether all these fields are text, or absent: JSON writes nothing but text in quotation marks."""
+    parsed = sql.try_parse_json("raw")
+    kinds = [sql.schema_of_variant(sql.variant_get(parsed, path, "variant")) for path in paths]
+    return reduce(Column.__and__, [sql.coalesce(kind, sql.lit("VOID")).isin("STRING", "VOID") for kind in kinds])
 
 
 def read_runs(lines: DataFrame) -> DataFrame:
@@ -103,4 +117,4 @@ def read_runs(lines: DataFrame) -> DataFrame:
         "edges": edges,
     }
     columns = [defaults.get(name, sql.col(f"record.{name}")).alias(name) for name in RUN.fieldNames()]
-    return parsed.select(*columns, parse_reasons(sql.col("record")).alias("found"), *map(sql.col, RAW_COLUMNS))
+    return parsed.select(*columns, parse_reasons(sql.col("record"), _TEXTS).alias("found"), *map(sql.col, RAW_COLUMNS))

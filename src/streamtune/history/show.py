@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyspark.sql import functions as sql
 
 from streamtune.history.errors import HistoryError
 from streamtune.history.store import History
+from streamtune.outputs import write_whole
 
 
 @dataclass(frozen=True)
@@ -79,4 +81,6 @@ def plot(summary: Summary, path: str | Path) -> None:
     )
     axes.margins(y=0.12)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(str(path), dpi=120)
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=120, format=Path(path).suffix.lstrip(".").lower())
+    write_whole(Path(path), drawn.getvalue())
