@@ -18,7 +18,7 @@ class OutputError(StreamTuneError):
 
 
 def check_output(path: Path, option: str = "") -> None:
-    """Refuse, before any work, what cannot be written: all but an absent or an ordinary file in a folder of ours to use.
+    """Refuse, before any work, what cannot be written: all but an absent or an ordinary file in a folder we may use.
 
     Missing folders above it are made. Links count as what they lead to.
 

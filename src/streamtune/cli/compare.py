@@ -39,8 +39,8 @@ def compare(
 ) -> None:
     """Run tuners on the same job under the same rates on the simulator, and set them side by side with the oracle.
 
-    All get the same observations. As in 'tune' on the simulator, the Flink autoscaler scales down without its usual hour
-    of waiting, unless tuners.flink-autoscaler in the config file says how long to wait.
+    All get the same observations. As in 'tune' on the simulator, the Flink autoscaler scales down without its usual
+    hour of waiting, unless tuners.flink-autoscaler in the config file says how long to wait.
 
     \b
     Examples:

@@ -44,7 +44,7 @@ def caught(command: Callable[[], Any], arguments: list[str]) -> int:
         return STOPPED
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DEFECT if stop.code else 0
-    except BaseException as error:
+    except Exception as error:
         with suppress(OSError):  # stderr itself may be closed or full
             return _explained(error, arguments)
         return DEFECT
@@ -59,9 +59,9 @@ def _explained(error: BaseException, arguments: list[str]) -> int:
         return STOPPED
     if isinstance(error, _ClickError):
         shown = io.StringIO()
-        error.show(file=shown)  # type: ignore[attr-defined]
+        error.show(file=shown)
         err.print(shown.getvalue().rstrip("\n"), highlight=False, soft_wrap=True)
-        return int(error.exit_code)  # type: ignore[attr-defined]
+        return int(error.exit_code)
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
         for stream in (sys.stdout, sys.stderr):
             _silence(stream)

@@ -34,7 +34,7 @@ class SafeConsole(Console):
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False)
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         """All strings, in tables and titles too, are rendered here."""
         return super().render_str(plain(text), **{**options, "markup": False, "emoji": False})
 

@@ -114,14 +114,14 @@ class _StrictLoader(yaml.SafeLoader):
     """PyYAML's safe loader, except that a key given twice is an error, and so are aliases without end."""
 
     def compose_document(self) -> yaml.Node | None:
-        node: yaml.Node | None = super().compose_document()  # type: ignore[no-untyped-call]
+        node: yaml.Node | None = super().compose_document()
         if node is not None and _size(node, {}) > MOST_NODES:
             raise yaml.composer.ComposerError(None, None, "its aliases make it too large", None)
         return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merge keys are resolved: what a mapping overrides of a merged one is not given twice.
-        node: yaml.MappingNode = super().compose_mapping_node(anchor)  # type: ignore[no-untyped-call]
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:

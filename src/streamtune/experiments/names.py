@@ -7,9 +7,12 @@ from pathlib import Path
 
 from streamtune.errors import StreamTuneError
 
-PAPER = ["fig6", "fig7a", "fig7b", "table3", "fig9a", "fig10", "fig11a", "clusters", "ablation", "learning", "sweep-error", "sweep-headroom", "sweep-quantile", "sweep-curve", "sweep-jitter"]
+_PAPER = "fig6 fig7a fig7b table3 fig9a fig10 fig11a clusters ablation learning"
+_SWEEPS = "error headroom quantile curve jitter"
+_ZEROTUNE = "structures parallelism parameters data optimiser ablation speed"
+PAPER = [*_PAPER.split(), *(f"sweep-{name}" for name in _SWEEPS.split())]
+ZEROTUNE = [f"zerotune-{name}" for name in _ZEROTUNE.split()]
 REAL = "zerotune-real"
-ZEROTUNE = [f"zerotune-{name}" for name in ["structures", "parallelism", "parameters", "data", "optimiser", "ablation", "speed"]]
 
 
 def check_experiments(names: Sequence[str], real_runs: Path | None = None) -> None:

@@ -21,8 +21,8 @@ class DistanceSettings(Settings):
         default=DEFAULT_BUDGET,
         ge=1,
         le=10**12,
-        description=f"states the search may take; a million take a few seconds. Jobs of more than {SEARCHABLE_OPERATORS} operators are "
-        "bounded without a search",
+        description="states the search may take; a million take a few seconds. Jobs of more than "
+        f"{SEARCHABLE_OPERATORS} operators are bounded without a search",
     )
 
 
