@@ -7,6 +7,7 @@ import io
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,12 +20,68 @@ from streamtune.cli import app, run
 ALLOWED = {0, 1, 2, 130}
 LONGEST_S = 10
 NUMBERS = ["nan", "inf", "-inf", "-1", "0", "1e400", "1e12", "²", "١", "1_0", "0x10", "9" * 40, "0.01", "-0.0", "", "3"]
-TEXTS = ["[/]", "a[/b]", "[red]x", "\x1b[31mred", "\x1b]0;title\x07", "nope", "", " ", "ñ\u202e", "\udcff", "--", "-", "=", ",",
-         "a=1,a=2", "x" * 5000, "nan", "infx", "nanx", "-1x", "2x", "sink=nan", "sink=inf", "sink=²", "4xm510", "9999999999x16",
-         "nexmark-q5", "random-3", "random-99999999999999999999999", "cycle", "all", "ds2", "simulator", "flink"]  # fmt: skip
-PATHS = ["/dev/full", "/dev/null", "/dev/zero", "/", ".", "/nope/deep/file", "/proc/self/mem", "good.yaml", "twice.json",
-         "deep.yaml", "deep.json", "bytes.yaml", "bomb.yaml", "folder", "loop", "empty.yaml", "x" * 300, "new.png", "new.txt",
-         "noext", "a\x00b", "damaged.db", "markup.yaml", "nan.yaml"]  # fmt: skip
+TEXTS = [
+    "[/]",
+    "a[/b]",
+    "[red]x",
+    "\x1b[31mred",
+    "\x1b]0;title\x07",
+    "nope",
+    "",
+    " ",
+    "ñ\u202e",
+    "\udcff",
+    "--",
+    "-",
+    "=",
+    ",",
+    "a=1,a=2",
+    "x" * 5000,
+    "nan",
+    "infx",
+    "nanx",
+    "-1x",
+    "2x",
+    "sink=nan",
+    "sink=inf",
+    "sink=²",
+    "4xm510",
+    "9999999999x16",
+    "nexmark-q5",
+    "random-3",
+    "random-99999999999999999999999",
+    "cycle",
+    "all",
+    "ds2",
+    "simulator",
+    "flink",
+]
+PATHS = [
+    "/dev/full",
+    "/dev/null",
+    "/dev/zero",
+    "/",
+    ".",
+    "/nope/deep/file",
+    "/proc/self/mem",
+    "good.yaml",
+    "twice.json",
+    "deep.yaml",
+    "deep.json",
+    "bytes.yaml",
+    "bomb.yaml",
+    "folder",
+    "loop",
+    "empty.yaml",
+    "x" * 300,
+    "new.png",
+    "new.txt",
+    "noext",
+    "a\x00b",
+    "damaged.db",
+    "markup.yaml",
+    "nan.yaml",
+]
 # These start something that outlives the call, or run for minutes with nothing wrong: they get values to refuse only.
 _ENDLESS = {("flink", "up"), ("demo",), ("collect",), ("flink", "down")}
 _GOOD = """name: words
@@ -65,6 +122,11 @@ def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
             waiting += [((*path, name), one) for name, one in below.items()]
 
 
+@cache
+def _commands() -> list[tuple[tuple[str, ...], Any]]:
+    return sorted(commands(), key=lambda entry: entry[0])
+
+
 def _value(parameter: Any) -> st.SearchStrategy[str]:
     if parameter.type_descriptor.annotation in (int, float):
         return st.sampled_from(NUMBERS)
@@ -74,7 +136,7 @@ def _value(parameter: Any) -> st.SearchStrategy[str]:
 @st.composite
 def command_lines(draw: st.DrawFn) -> list[str]:
     """A command with its arguments and up to four of its options, each with a hostile value."""
-    path, command = draw(st.sampled_from(sorted(commands(), key=lambda entry: entry[0])))
+    path, command = draw(st.sampled_from(_commands()))
     words = list(path)
     options = [one for one in command.params if one.param_type_name == "option" and one.name not in ("help",)]
     required = [one for one in options if one.required]
@@ -98,7 +160,7 @@ class HangError(BaseException):
 def outcome(words: list[str], folder: Path) -> tuple[int, str]:
     """Exit code and all that was printed, of one command line in a folder; a hang raises ``HangError``."""
 
-    def late(number: int, frame: FrameType | None) -> None:
+    def late(_number: int, _frame: FrameType | None) -> None:
         raise HangError(f"{words} took more than {LONGEST_S} s")
 
     home, before = os.getcwd(), signal.signal(signal.SIGALRM, late)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hostile.cli_fuzz import command_lines, commands, problem, write_inputs
 from hypothesis import HealthCheck, given, settings
+
+from hostile.cli_fuzz import command_lines, commands, problem, write_inputs
 
 CASES = 500
 
