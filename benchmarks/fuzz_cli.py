@@ -15,7 +15,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from hostile.cli_fuzz import command_lines, problem, write_inputs
+from hostile.cli_fuzz import command_lines, problem, without_pauses, write_inputs
 
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 
@@ -31,6 +31,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="streamtune-fuzz-") as scratch:
         folder = Path(scratch)
         write_inputs(folder)
+        without_pauses()
         os.environ["JAVA_HOME"] = "/nope"  # whatever gets as far as Spark is refused there, quickly
         os.environ["XDG_STATE_HOME"] = str(folder / "state")
 

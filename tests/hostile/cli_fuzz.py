@@ -153,6 +153,15 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     return words
 
 
+def without_pauses() -> None:
+    """No Flink answers here, and nobody waits between two tries to reach one."""
+    from streamtune.engines.flink.client import FlinkClient
+
+    defaults = FlinkClient.__init__.__kwdefaults__
+    assert "sleep" in defaults
+    defaults["sleep"] = lambda _seconds: None
+
+
 class HangError(BaseException):
     """Not an Exception: nothing in the product may swallow it."""
 

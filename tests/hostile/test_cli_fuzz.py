@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from hostile.cli_fuzz import command_lines, commands, problem, write_inputs
+from hostile.cli_fuzz import command_lines, commands, problem, without_pauses, write_inputs
 
 CASES = 500
 
 
 @pytest.fixture(scope="module")
-def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    from streamtune.engines.flink.client import FlinkClient
+
     folder = tmp_path_factory.mktemp("hostile")
     write_inputs(folder)
-    return folder
+    before = dict(FlinkClient.__init__.__kwdefaults__)
+    without_pauses()
+    yield folder
+    FlinkClient.__init__.__kwdefaults__.update(before)
 
 
 def test_all_commands_are_drawn() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -73,7 +74,13 @@ def _root(
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code: 0, 1, 2 or 130 (``cli.net`` says which is what)."""
-    return caught(lambda: app(arguments, prog_name="streamtune", standalone_mode=False), arguments)
+    return caught(lambda: _command()(arguments, prog_name="streamtune", standalone_mode=False), arguments)
+
+
+@cache
+def _command() -> Any:
+    """The app as typer runs it; made once, since it is made of some hundred options."""
+    return typer.main.get_command(app)
 
 
 def main() -> None:
