@@ -1,7 +1,7 @@
-"""How often a plan with one instance less than the oracle's shows no backpressure: ``python benchmarks/below_oracle.py``.
+"""How often a plan with one instance less than the oracle's shows no backpressure.
 
-All built-in workloads at 10 · W_u, 120 s of settling, 60 s of measuring, seed 0: every operator with more than one instance loses
-one, by itself. A shortage of a few percent stays hidden while buffers fill, so some of these plans look clean.
+All built-in workloads at 10 · W_u, 120 s of settling, 60 s of measuring, seed 0: every operator with more than one
+instance loses one, by itself. A shortage of a few percent stays hidden while buffers fill: some of these look clean.
 """
 
 from __future__ import annotations
