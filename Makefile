@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: bench-hostile-folders bench-kill check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test test-fast lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
+.PHONY: bench-fuzz bench-hostile-folders bench-kill check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test test-fast lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -130,6 +130,9 @@ REAL_RUNS ?= ../shared/data/pdsp/runs.jsonl.gz
 bench-zerotune: $(STAMP) java  ## the ZeroTune paper's experiments, and real runs where there are any (an hour and more)
 	@$(BIN)/streamtune bench zerotune --work build/zerotune --results benchmarks/results/zerotune.json \
 	  $(if $(wildcard $(REAL_RUNS)),--real-runs $(REAL_RUNS))
+
+bench-fuzz: $(STAMP)  ## 20,000 hostile command lines: no traceback, no hang, exit codes 0, 1, 2 and 130 only
+	@$(BIN)/python benchmarks/fuzz_cli.py
 
 bench-timely: $(STAMP)  ## the Timely engine itself: scaling, the 85 % rule, limits (two minutes)
 	@$(BIN)/python benchmarks/timely.py

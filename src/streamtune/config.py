@@ -173,21 +173,12 @@ def parse_config(data: object, path: Path | None = None) -> Config:
 
 
 def _read(path: Path) -> object:
-    import yaml
-
-    from streamtune.dataflow.spec import UniqueKeyLoader
+    from streamtune.dataflow.documents import DocumentError, read_document
 
     try:
-        return UniqueKeyLoader(path.read_text(encoding="utf-8")).get_single_data()
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}. Check the path") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not UTF-8 text: settings are a YAML file") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" in line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise SettingsError(f"{path} is not valid YAML: {problem}{line}") from error
+        return read_document(path)
+    except DocumentError as error:
+        raise SettingsError(f"{path} {error.problem}") from error
 
 
 def _mapping(value: object, place: str) -> dict[str, Any]:

@@ -28,7 +28,12 @@ class SealedFolderError(StreamTuneError):
 
 def check_target(path: Path, what: str, marker: str = MANIFEST) -> None:
     """Refuse a path that holds anything but an older folder of the same kind, which has a file ``marker``."""
-    if path.exists() and not (path / marker).exists() and any(path.iterdir() if path.is_dir() else [path]):
+    try:
+        taken = path.exists() and not (path / marker).exists() and any(path.iterdir() if path.is_dir() else [path])
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise SealedFolderError(f"{path} cannot be written: {why}. Choose another --out") from error
+    if taken:
         raise SealedFolderError(f"{path} exists and is not a {what}: choose another --out, or remove it")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from streamtune import __version__
 from streamtune.cli import autoconfig, config, costmodel, flink, history, model, provision, sundog, workloads
@@ -19,8 +20,8 @@ from streamtune.cli.compare import compare
 from streamtune.cli.demo import demo
 from streamtune.cli.distance import distance
 from streamtune.cli.model import pretrain
+from streamtune.cli.net import caught
 from streamtune.cli.options import use_config
-from streamtune.cli.output import err
 from streamtune.cli.panels import GroupedByQuestion
 from streamtune.cli.place import place
 from streamtune.cli.plan import plan
@@ -29,7 +30,6 @@ from streamtune.cli.recommend import recommend
 from streamtune.cli.simulate import oracle, simulate
 from streamtune.cli.tune import tune
 from streamtune.cli.validate import validate
-from streamtune.errors import StreamTuneError
 
 app = typer.Typer(
     name="streamtune",
@@ -79,10 +79,20 @@ def _root(
         raise typer.Exit
 
 
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code: 0, 1, 2 or 130 (``cli.net`` says which is what)."""
+    return caught(lambda: _command()(arguments, prog_name="streamtune", standalone_mode=False), arguments)
+
+
+@cache
+def _command() -> Any:
+    """The app as typer runs it; made once, since it is made of some hundred options."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
-    """Run the command line: what a user can mend ends in one line on stderr and exit code 2."""
-    try:
-        app()
-    except StreamTuneError as error:
-        err.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+    """Run the command line of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character shows its number
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from streamtune.cli.options import resolved, setting
-from streamtune.cli.output import out, print_json
+from streamtune.cli.output import operator_table, out, print_json
 from streamtune.cli.predict import CostModelOption, HostsOption, SelectivityOption, print_outside
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 from streamtune.models.costmodel.settings import AdviceSettings
+from streamtune.outputs import check_picture
 
 
 def advise(
@@ -29,7 +29,7 @@ def advise(
     candidates: Annotated[int | None, setting(AdviceSettings, "candidates")] = None,
     seed: Annotated[int | None, setting(AdviceSettings, "seed")] = None,
     tune_sources: Annotated[bool, typer.Option(help="Choose the parallelism of sources too.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the trade-off to this PNG file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the trade-off to this file (PNG or SVG).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Choose the plan a new job shall start with: least predicted cost of latency, throughput and resources.
@@ -39,27 +39,32 @@ def advise(
       streamtune advise job.yaml --cost-model costmodel --hosts 4xm510 --plot trade-off.png
       streamtune advise nexmark-q5 --cost-model costmodel --rate 10x --resources 0 --json
     """
-    from streamtune.cli.arguments import find_job, make_folder_of, parse_rates, parse_selectivities
+    from streamtune.cli.arguments import find_job, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
-    from streamtune.models.costmodel.advice import advise as choose
-    from streamtune.models.costmodel.model import CostModel
+    from streamtune.models.names import check_cost_model
 
     spec = find_job(job)
-    model = CostModel.load(cost_model)
-    cluster = parse_hosts(hosts) if hosts else model.encoder.usual_cluster
-    if plot is not None:
-        make_folder_of(plot)
-    initial = spec.job.initial_plan
     settings = resolved(
         AdviceSettings, latency_weight=weight, resource_weight=resources, candidates=candidates, seed=seed
     )
+    rates, selectivities = parse_rates(rate, spec.job), parse_selectivities(selectivity, spec.job)
+    given = parse_hosts(hosts) if hosts is not None else None
+    check_cost_model(cost_model)
+    if plot is not None:
+        check_picture(plot)
+    from streamtune.models.costmodel.advice import advise as choose
+    from streamtune.models.costmodel.model import CostModel
+
+    model = CostModel.load(cost_model)
+    cluster = given or model.encoder.usual_cluster
+    initial = spec.job.initial_plan
     advice = choose(
         model,
         spec.job,
         cluster,
         settings,
-        rates=parse_rates(rate, spec.job),
-        selectivities=parse_selectivities(selectivity, spec.job),
+        rates=rates,
+        selectivities=selectivities,
         fixed={} if tune_sources else {source.id: initial[source.id] for source in spec.job.dataflow.sources},
     )
     if plot is not None:
@@ -82,10 +87,8 @@ def advise(
             }
         )
         return
-    table = Table(title=f"plan for {spec.job.name}: the best of {len(advice.costs)} (seed {settings.seed})")
-    table.add_column("operator", overflow="fold")
-    table.add_column("type", overflow="fold")
-    table.add_column("parallelism", justify="right")
+    title = f"plan for {spec.job.name}: the best of {len(advice.costs)} (seed {settings.seed})"
+    table = operator_table(title, "type", "parallelism")
     for operator in spec.job.dataflow.operators:
         table.add_row(operator.id, operator.type, str(advice.plan[operator.id]))
     out.print(table)

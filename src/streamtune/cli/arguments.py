@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from streamtune.cli.options import resolved
 from streamtune.dataflow import Job, Plan
+from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.dataflow.spec import JobSpec, load_spec
 from streamtune.engines.simulator.settings import MeasurementError, SimulatorSettings
 from streamtune.errors import StreamTuneError
@@ -19,7 +18,7 @@ from streamtune.errors import StreamTuneError
 def find_job(job: str) -> JobSpec:
     """A job by the path of its spec, or by the name of a built-in workload."""
     path = Path(job)
-    if path.exists() or path.suffix in {".yaml", ".yml", ".json"} or "/" in job:
+    if is_there(path) or path.suffix in {".yaml", ".yml", ".json"} or "/" in job:
         return load_spec(path)
     from streamtune.workloads import catalogue
 
@@ -30,16 +29,19 @@ def parse_plan(text: str | None, job: Job) -> Plan:
     """``12`` for all operators, ``filter=5,join=12`` for some, or a YAML/JSON file with a mapping."""
     if text is None:
         return job.initial_plan
-    if text.isdigit():
-        return Plan({key: int(text) for key in job.dataflow.index})
-    degrees: dict[str, int] = {}
-    for key, value in _pairs(text, "--plan").items():
-        if isinstance(value, bool) or int(value) != value:
-            raise StreamTuneError(f"--plan: operator '{key}' needs a whole number, but got {value!r}")
-        degrees[key] = int(value)
+    if _is_number(text):
+        degrees = dict.fromkeys(job.dataflow.index, _degree(_number(text, "--plan"), "every operator"))
+    else:
+        degrees = {key: _degree(value, f"operator '{key}'") for key, value in _pairs(text, "--plan").items()}
     plan = job.initial_plan.replace(degrees)
     job.check_plan(plan)
     return plan
+
+
+def _degree(value: float, whose: str) -> int:
+    if value != int(value):
+        raise StreamTuneError(f"--plan: {whose} needs a whole number, but got {value!r}")
+    return int(value)
 
 
 def parse_rates(text: str | None, job: Job) -> dict[str, float]:
@@ -47,11 +49,11 @@ def parse_rates(text: str | None, job: Job) -> dict[str, float]:
     if text is None:
         return dict(job.source_rates)
     if text.endswith("x") and _is_number(text[:-1]):
-        return {source: rate * float(text[:-1]) for source, rate in job.source_rates.items()}
-    if _is_number(text):
-        rates = {source: float(text) for source in job.source_rates}
+        rates = _times(job, _number(text[:-1], "--rate"))
+    elif _is_number(text):
+        rates = dict.fromkeys(job.source_rates, _number(text, "--rate"))
     else:
-        rates = {**job.source_rates, **{key: float(value) for key, value in _pairs(text, "--rate").items()}}
+        rates = {**job.source_rates, **_pairs(text, "--rate")}
     job.check_rates(rates)
     return rates
 
@@ -64,8 +66,8 @@ def parse_selectivities(text: str | None, job: Job) -> dict[str, float]:
     for key, value in known.items():
         if key not in job.dataflow.index:
             raise StreamTuneError(f"--selectivity: no operator '{key}': they are {', '.join(job.dataflow.index)}")
-        if not 0 <= value < float("inf"):
-            raise StreamTuneError(f"--selectivity: '{key}' must be finite and at least 0, but got {value:g}")
+        if value < 0:
+            raise StreamTuneError(f"--selectivity: '{key}' must be at least 0, but got {value:g}")
     return known
 
 
@@ -82,7 +84,9 @@ def parse_rate_changes(text: str, job: Job, seed: int) -> list[dict[str, float]]
     path = Path(text)
     entries = _read(path, "--rates")
     if not isinstance(entries, list) or not entries:
-        raise StreamTuneError(f"--rates {path}: must be a list of multiples or of source → rate, but got {entries!r}")
+        raise StreamTuneError(
+            f"--rates {path}: must be a list of multiples or of source → rate, but got {_brief(entries)}"
+        )
     changes = []
     for position, entry in enumerate(entries, start=1):
         if isinstance(entry, dict):
@@ -95,12 +99,12 @@ def parse_rate_changes(text: str, job: Job, seed: int) -> list[dict[str, float]]
     return changes
 
 
-def make_folder_of(file: Path) -> None:
-    """Make sure a result can be written before the work for it begins."""
+def is_there(path: Path) -> bool:
+    """Whether there is anything at a path; of one that cannot even be asked for, there is nothing."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StreamTuneError(f"{file} cannot be written: {error.strerror}. Choose another file") from error
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def simulator_settings(bias: float | None, noise: float | None) -> SimulatorSettings:
@@ -129,34 +133,49 @@ def _pairs(text: str, option: str) -> Mapping[str, float]:
     if Path(text).suffix in {".yaml", ".yml", ".json"}:
         data = _read(Path(text), option)
         if not isinstance(data, dict):
-            raise StreamTuneError(f"{option} {text}: must be a mapping operator → number, but got {data!r}")
+            raise StreamTuneError(f"{option} {text}: must be a mapping operator → number, but got {_brief(data)}")
         return {str(key): _number(value, f"{option} {text}") for key, value in data.items()}
-    pairs = {}
+    pairs: dict[str, float] = {}
     for part in text.split(","):
-        key, sign, value = part.partition("=")
+        key, sign, value = (piece.strip() for piece in part.partition("="))
         if not sign or not key:
             raise StreamTuneError(f"{option}: expected name=number pairs such as join=12,filter=3, but got {text!r}")
-        pairs[key.strip()] = _number(value.strip(), f"{option}: '{key.strip()}'")
+        if key in pairs:
+            raise StreamTuneError(f"{option}: '{key}' is given twice in {text!r}: say it once")
+        pairs[key] = _number(value, f"{option}: '{key}'")
     return pairs
 
 
 def _read(path: Path, option: str) -> Any:
     try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except OSError as error:
-        raise StreamTuneError(f"{option}: {path} cannot be read: {error.strerror}. Check the path") from error
-    except (json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise StreamTuneError(f"{option}: {path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+        return read_document(path)
+    except DocumentError as error:
+        raise StreamTuneError(f"{option}: {path} {error.problem}") from error
 
 
 def _number(value: object, place: str) -> float:
-    if isinstance(value, bool) or not _is_number(str(value)):
-        raise StreamTuneError(f"{place}: expected a number, but got {value!r}")
-    return float(str(value))
+    """A finite number, from text or from a document."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not _is_number(str(value)):
+        raise StreamTuneError(f"{place}: expected a number, but got {_brief(value)}")
+    number = float(str(value))
+    if not math.isfinite(number):
+        raise StreamTuneError(f"{place}: must be a finite number, but got {_brief(value)}")
+    return number
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _is_number(text: str) -> bool:
+    """Whether a text is meant as a number, NaN and infinity included: they are refused as such.
+
+    >>> [_is_number(text) for text in ("12", "1e3", "nan", "²", "1_000", "١")]
+    [True, True, True, False, False, False]
+    """
+    if not text.isascii() or "_" in text:
+        return False
     try:
         float(text)
     except ValueError:

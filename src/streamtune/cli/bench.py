@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, print_json, styled
 from streamtune.cli.tune import BacklogOption
 from streamtune.errors import StreamTuneError
+from streamtune.models.names import check_model
+from streamtune.outputs import check_outputs, write_whole
 
 if TYPE_CHECKING:
     from streamtune.experiments.paper.findings import Finding, Shown
@@ -68,11 +70,13 @@ def bench(
       streamtune bench fig8 --model timely-model --seeds 0,1 --work fig8 --report fig8.html
       streamtune bench zerotune --work zt --real-runs pdsp/runs.jsonl.gz --results zerotune.json
     """
-    from streamtune.cli.arguments import make_folder_of
+    from streamtune.experiments.names import check_experiments
 
-    for file in (report, results):
-        if file is not None:
-            make_folder_of(file)
+    check_experiments(names, real_runs)
+    check_outputs((("--report", report), ("--results", results)))
+    chosen_seeds = _seeds(seeds or "0")
+    if names == ["fig8"]:
+        check_model(model)
     _refuse_without_effect(
         "fig8" if "fig8" in names else "zerotune" if names[0].startswith("zerotune") else "streamtune",
         quick=quick or None,
@@ -86,11 +90,11 @@ def bench(
         results=results,
     )
     if names == ["fig8"]:
-        _fig8(_seeds(seeds or "0"), backlog_growth, model, work, report, as_json)
+        _fig8(chosen_seeds, backlog_growth, model, work, report, as_json)
         return
-    of_zerotune = [name for name in names if name.startswith("zerotune")]
-    if of_zerotune and of_zerotune != names:
-        raise StreamTuneError(f"got {' '.join(names)}: run the experiments of the two papers one after the other")
+    of_zerotune = names[0].startswith("zerotune")
+    if of_zerotune and len(chosen_seeds) > 1:
+        raise StreamTuneError(f"--seeds: ZeroTune's experiments take one seed, but got {seeds}")
     with tempfile.TemporaryDirectory(prefix="streamtune-bench-") as scratch, err.status("starting") as status:
         folder = work or Path(scratch)
         if of_zerotune:
@@ -108,7 +112,7 @@ def bench(
     if as_json:
         print_json(records)
     if results is not None:
-        results.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+        write_whole(results, json.dumps(records, indent=1) + "\n")
     if report is not None:
         from streamtune.experiments.paper.report import write_findings
 
@@ -172,9 +176,7 @@ def _zerotune(
     from streamtune.experiments.zerotune.experiments import chosen
 
     wanted = chosen(names, real_runs)
-    seed, *more = _seeds(seeds or "0")
-    if more:
-        raise StreamTuneError(f"--seeds: ZeroTune's experiments take one seed, but got {seeds}")
+    (seed,) = _seeds(seeds or "0")
     scale = ZeroTuneScale.quick() if quick else ZeroTuneScale()
     arena = ZeroTuneArena(scale.replace(plans=plans or scale.plans, seed=seed, jobs=jobs or scale.jobs), work, tell)
     return {name: partial(experiment, arena) for name, experiment in wanted.items()}
@@ -182,7 +184,7 @@ def _zerotune(
 
 def _seeds(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() for part in parts):
+    if not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in parts):
         raise StreamTuneError(f"--seeds: expected whole numbers such as 0,1,2, but got {text!r}")
     return tuple(int(part) for part in parts)
 
@@ -217,8 +219,9 @@ def _fig8(
         return
     _print_table(table(result))
     for claim in claims(result):
-        verdict = "[green]holds[/]" if claim.holds else "[red]does not hold[/]"
-        out.print(f"{verdict}: {claim.query} against {claim.rival}: {claim.text}: {claim.measured}", highlight=False)
+        verdict = ("holds", "green") if claim.holds else ("does not hold", "red")
+        text = f": {claim.query} against {claim.rival}: {claim.text}: {claim.measured}"
+        out.print(styled(verdict, text), highlight=False)
 
 
 def print_finding(finding: Finding) -> None:
@@ -229,8 +232,8 @@ def print_finding(finding: Finding) -> None:
     for shown in finding.tables:
         _print_table(shown)
     for check in finding.checks:
-        verdict = "[green]met[/]" if check.met else "[red]missed[/]"
-        out.print(f"{verdict}: {check.target}: {check.measured}", highlight=False, soft_wrap=True)
+        verdict = ("met", "green") if check.met else ("missed", "red")
+        out.print(styled(verdict, f": {check.target}: {check.measured}"), highlight=False, soft_wrap=True)
 
 
 def _print_table(shown: Shown) -> None:

@@ -12,6 +12,7 @@ from streamtune.cli.history import Conf, JsonOption, Location, Master, TableForm
 from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.errors import StreamTuneError
+from streamtune.sealed import check_target
 from streamtune.similarity.settings import Init, KMeansSettings
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ def cluster(
     seed: Annotated[int | None, setting(KMeansSettings, "seed")] = None,
     restarts: Annotated[int | None, setting(KMeansSettings, "restarts")] = None,
     max_k: Annotated[int | None, setting(KMeansSettings, "max_k")] = None,
+    most_shapes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Cluster only so many shapes, those that most runs have; default: all."),
+    ] = None,
     spark_master: Master = None,
     spark_conf: Conf = None,
     table_format: TableFormat = None,
@@ -41,16 +46,18 @@ def cluster(
     Examples:
       streamtune cluster my-history --out clusters
       streamtune cluster my-history --out clusters --k 6 --tau 5 --init random
+      streamtune cluster my-history --out clusters --most-shapes 10000
     """
     if k is not None and max_k is not None:
         raise StreamTuneError(f"--max-k is for the elbow method, but got --k {k} too: leave one out")
     settings = resolved(KMeansSettings, tau=tau, init=init, seed=seed, restarts=restarts, max_k=max_k)
+    check_target(folder, "clustering", "clusters.json")
     with open_history(history, spark_master, spark_conf, table_format) as opened:
         from streamtune.history.cluster import cluster as run_cluster
         from streamtune.reports.cluster_pictures import draw_pictures
 
         with err.status("clustering …"):
-            summary = run_cluster(opened, folder, k=k, settings=settings, draw=draw_pictures)
+            summary = run_cluster(opened, folder, k=k, settings=settings, draw=draw_pictures, most_shapes=most_shapes)
     if as_json:
         print_json(summary.model_dump(mode="json"))
         return

@@ -13,9 +13,10 @@ from rich.table import Table
 from streamtune.cli.options import current_config
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import BiasOption, JobArgument, JsonOption, NoiseOption
-from streamtune.cli.tune import CostModelOption, ModelOption
+from streamtune.cli.tune import CostModelOption, ModelOption, tuner_settings
 from streamtune.control.guards import Guards
 from streamtune.engines.simulator.settings import SimulatorWindow
+from streamtune.outputs import check_outputs
 
 if TYPE_CHECKING:
     from streamtune.control.story import TuningStory
@@ -38,22 +39,21 @@ def compare(
 ) -> None:
     """Run tuners on the same job under the same rates on the simulator, and set them side by side with the oracle.
 
-    All get the same observations. The Flink autoscaler scales down without its usual hour of waiting, since every rate
-    is one tuning process here.
+    All get the same observations. As in 'tune' on the simulator, the Flink autoscaler scales down without its usual
+    hour of waiting, unless tuners.flink-autoscaler in the config file says how long to wait.
 
     \b
     Examples:
       streamtune compare nexmark-q5 --model model
       streamtune compare pqp-3way-0 --tuners streamtune,ds2,conttune --model model --rates pattern --report report.html
     """
-    from streamtune.cli.arguments import find_job, make_folder_of, parse_rate_changes, simulator_settings
-    from streamtune.labs.simulator import tune_on_simulator
-    from streamtune.reports.report import write_report
+    from streamtune.cli.arguments import find_job, parse_rate_changes, simulator_settings
+    from streamtune.models.names import check_cost_model, check_model
     from streamtune.tuners import (
         NEED_A_COST_MODEL,
         NEED_A_MODEL,
         check_tuner,
-        make_contestant,
+        make_tuner,
         tuner_names,
     )
 
@@ -64,8 +64,12 @@ def compare(
     for name in chosen:
         check_tuner(name, has_model=model is not None, has_cost_model=cost_model is not None)
     wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
-    if report is not None:
-        make_folder_of(report)
+    check_model(model)
+    check_cost_model(cost_model)
+    check_outputs((("--report", report),))
+    settings = simulator_settings(bias, noise)
+    from streamtune.labs.simulator import tune_on_simulator
+    from streamtune.reports.report import write_report
 
     stories, config = [], current_config()
     with err.status("starting") as status:
@@ -74,10 +78,12 @@ def compare(
             stories.append(
                 tune_on_simulator(
                     spec,
-                    partial(make_contestant, name, model=model, cost_model=cost_model, settings=config.tuner(name)),
+                    partial(
+                        make_tuner, name, model=model, cost_model=cost_model, settings=tuner_settings(name, "simulator")
+                    ),
                     wanted,
                     seed=seed,
-                    settings=simulator_settings(bias, noise),
+                    settings=settings,
                     guards=config.settings(Guards),
                     window=config.settings(SimulatorWindow),
                 )

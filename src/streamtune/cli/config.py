@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from streamtune.cli.options import current_config
-from streamtune.cli.output import out, print_json
+from streamtune.cli.output import out, print_json, styled
 from streamtune.config import FILE_NAME, Config, all_sections, load_config
 
 app = typer.Typer(
@@ -61,10 +60,10 @@ def show(
     for name, fields in rows.items():
         for field, found in fields.items():
             style = "bold" if found["origin"] == "file" else None
-            table.add_row(escape(f"{name}.{field}"), escape(_text(found["value"])), found["origin"], style=style)
+            table.add_row(f"{name}.{field}", _text(found["value"]), found["origin"], style=style)
     out.print(table)
     out.print(
-        f"file: {escape(str(config.path))}" if config.path else f"no {FILE_NAME} here: all defaults",
+        f"file: {config.path}" if config.path else f"no {FILE_NAME} here: all defaults",
         highlight=False,
         soft_wrap=True,
     )
@@ -89,7 +88,7 @@ def check(
     else:
         sections = ", ".join(config.given) or "nothing"
         out.print(
-            f"[green]valid[/] {escape(str(file))}: {settings} settings of {sections}", highlight=False, soft_wrap=True
+            styled(("valid", "green"), f" {file}: {settings} settings of {sections}"), highlight=False, soft_wrap=True
         )
 
 

@@ -20,6 +20,8 @@ from streamtune.models.costmodel.settings import (
     FineTuneSettings,
     Readout,
 )
+from streamtune.models.names import check_cost_model
+from streamtune.sealed import check_target
 
 app = typer.Typer(
     name="costmodel",
@@ -61,7 +63,7 @@ def generate(
         first=first,
         seed=seed,
     )
-    with open_history(location, spark_master, spark_conf, table_format) as history:
+    with open_history(location, spark_master, spark_conf, table_format, must_exist=False) as history:
         from streamtune.labs.cost_plans import generate_plans
 
         rows = generate_plans(history, settings)
@@ -101,6 +103,7 @@ def train(
     settings = settings.replace(training=changed(settings.training, network=network, epochs=epochs, seed=seed))
     if enumeration is not None and engine is not None:
         raise StreamTuneError(f"--enumeration is of generated plans, but got --engine {engine}: leave one out")
+    check_target(model, "cost model")
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.labs.cost_runs import calibrated_optisample
         from streamtune.training.costmodel import optisample_of_history, plans_of_history, train_on_spark
@@ -141,14 +144,16 @@ def fine_tune(
       streamtune costmodel generate joins --structures 4-way-join,5-way-join,6-way-join --plans 500 --first 3000000
       streamtune costmodel fine-tune costmodel --plans joins --out costmodel-joins
     """
-    from streamtune.models.costmodel.datasets import plans_of
-    from streamtune.models.costmodel.model import CostModel
-
     settings = resolved(FineTuneSettings, shots=shots, epochs=epochs)
+    check_cost_model(model)
+    check_target(target, "cost model")
     with open_history(plans, spark_master, spark_conf, table_format) as history:
         from streamtune.training.costmodel import stored_plans
 
         table = stored_plans(history, settings.shots)
+    from streamtune.models.costmodel.datasets import plans_of
+    from streamtune.models.costmodel.model import CostModel
+
     tuned = CostModel.load(model).fine_tune(
         plans_of(table),
         settings,
@@ -169,6 +174,7 @@ def show(
     Examples:
       streamtune costmodel show costmodel
     """
+    check_cost_model(model)
     from streamtune.models.costmodel.model import CostModel
 
     _print(model, dict(CostModel.load(model).notes), as_json)

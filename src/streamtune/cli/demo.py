@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from streamtune.cli.output import err, out
+from streamtune.outputs import check_outputs
 
 JOBS = ("nexmark-q5", "pqp-3way-0")
 RUNS, RANDOM_JOBS = 2_000, 60
@@ -29,7 +30,7 @@ def demo(
     Example:
       streamtune demo --out report.html
     """
-    from streamtune.cli.arguments import make_folder_of
+    check_outputs((("--out", out_file), ("--out", out_file.with_suffix(".audit.jsonl"))))
     from streamtune.cli.compare import print_stories
     from streamtune.cli.live import LiveTable
     from streamtune.control.audit import AuditTrail
@@ -41,10 +42,9 @@ def demo(
     from streamtune.workloads import catalogue, rates
 
     started = time.perf_counter()
-    make_folder_of(out_file)
 
     def say(text: str) -> None:
-        err.print(f"==> [{time.perf_counter() - started:4.0f} s] {text}", highlight=False, markup=False)
+        err.print(f"==> [{time.perf_counter() - started:4.0f} s] {text}", highlight=False)
 
     platform = Platform(seed=seed, runs=runs, random_jobs=RANDOM_JOBS)
     stories = []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamtune.cli.options import resolved, setting
-from streamtune.cli.output import out, print_json
+from streamtune.cli.output import out, print_json, styled
 from streamtune.similarity.settings import DistanceSettings
 
 if TYPE_CHECKING:
@@ -16,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def distance(
-    a: Annotated[Path, typer.Argument(help="Job spec, YAML or JSON.", show_default=False)],
-    b: Annotated[Path, typer.Argument(help="Job spec to compare with.", show_default=False)],
+    a: Annotated[
+        str, typer.Argument(help="A job spec (YAML or JSON), or the name of a built-in workload.", show_default=False)
+    ],
+    b: Annotated[str, typer.Argument(help="The job to compare with, likewise.", show_default=False)],
     budget: Annotated[int | None, setting(DistanceSettings, "budget")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
@@ -29,28 +30,37 @@ def distance(
     \b
     Examples:
       streamtune distance a.yaml b.yaml
-      streamtune distance a.yaml b.yaml --json
+      streamtune distance nexmark-q5 nexmark-q8 --json
     """
-    from streamtune.dataflow.spec import load_spec
-    from streamtune.similarity import best_mapping, script_of_mapping
+    from streamtune.cli.arguments import find_job
 
-    first, second = load_spec(a).job.dataflow, load_spec(b).job.dataflow
-    found, mapping = best_mapping(first, second, resolved(DistanceSettings, budget=budget).budget)
+    settings = resolved(DistanceSettings, budget=budget)
+    first, second = find_job(a).job.dataflow, find_job(b).job.dataflow
+    from streamtune.similarity import SEARCHABLE_OPERATORS, best_mapping, script_of_mapping
+
+    found, mapping = best_mapping(first, second, settings.budget)
     script = script_of_mapping(first, second, mapping)
     if as_json:
         print_json(_record(found, script))
         return
     if found.exact:
-        out.print(f"distance [bold]{found.lower}[/]: {a} → {b}", highlight=False, soft_wrap=True)
+        out.print(styled("distance ", (found.lower, "bold"), f": {a} → {b}"), highlight=False, soft_wrap=True)
     else:
+        size = max(len(first.operators), len(second.operators))
+        reason = (
+            f"jobs of more than {SEARCHABLE_OPERATORS} operators are not searched, whatever --budget says"
+            if size > SEARCHABLE_OPERATORS
+            else f"not settled after {found.states:,} states; --budget above {settings.budget:,} may settle it"
+        )
         out.print(
-            f"distance between [bold]{found.lower}[/] and [bold]{found.upper}[/]: {a} → {b} "
-            f"(not settled after {found.states:,} states; --budget allows more)",
+            styled(
+                "distance between ", (found.lower, "bold"), " and ", (found.upper, "bold"), f": {a} → {b} ({reason})"
+            ),
             highlight=False,
             soft_wrap=True,
         )
     for operation in script:
-        out.print(f"  {operation}", highlight=False, soft_wrap=True, markup=False)
+        out.print(f"  {operation}", highlight=False, soft_wrap=True)
 
 
 def _record(found: EditDistance, script: tuple[EditOperation, ...]) -> dict[str, Any]:

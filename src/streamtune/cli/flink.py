@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from streamtune.cli.net import state_folder as user_state_folder
 from streamtune.cli.options import current_config, resolved, setting
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, operator_table, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
+from streamtune.dataflow.documents import DocumentError, read_text
 from streamtune.engines.flink.settings import FlinkSettings
 from streamtune.errors import StreamTuneError
 from streamtune.labs.flink.settings import ClusterSettings, Scheduler, WorkloadSettings
@@ -29,8 +30,7 @@ UrlSetting = Annotated[str | None, setting(FlinkSettings, "url")]
 
 def state_folder() -> Path:
     """Where local clusters keep their configuration, logs and checkpoints."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "streamtune" / "flink"
+    return user_state_folder() / "flink"
 
 
 def _cluster(port: int | None) -> LocalCluster:
@@ -152,9 +152,10 @@ def status(
         f"{address}: Flink {overview.version}, {overview.slots_available} of {overview.slots_total} slots free",
         highlight=False,
     )
-    table = Table("job", "name", "state")
+    table = Table("job", "state")
+    table.add_column("name", overflow="fold", min_width=10)
     for job in jobs:
-        table.add_row(job.id, job.name, job.state)
+        table.add_row(job.id, job.state, job.name)
     out.print(table)
 
 
@@ -203,9 +204,9 @@ def submit(
                 plan=plan, rate=rate, max_rate_per_s=max_rate, checkpoint_s=checkpoint_s, key_groups=key_groups
             )
             try:
-                script = Path(job).read_text(encoding="utf-8")
-            except OSError as error:
-                raise StreamTuneError(f"{job} cannot be read: {error.strerror}. Check the path") from error
+                script = read_text(Path(job))
+            except DocumentError as error:
+                raise StreamTuneError(f"{job} {error.problem}") from error
             program = Submitter(client, folder=state_folder() / "rates", distribution=distribution).sql_program(script)
             job_id = client.run_jar(program.jar_id, entry_class=program.entry_class, arguments=program.arguments)
             name = Path(job).stem
@@ -287,15 +288,8 @@ def plan(
     if as_json:
         print_json({"job_id": deployment.id, "plan": dict(deployment.plan), **JobSpec(deployment.job).to_mapping()})
         return
-    table = Table(
-        "operator",
-        "type",
-        "inputs",
-        "window",
-        "aggregate",
-        "p",
-        title=f"{deployment.job.name} ({deployment.id}), at most {deployment.job.max_parallelism}",
-    )
+    title = f"{deployment.job.name} ({deployment.id}), at most {deployment.job.max_parallelism}"
+    table = operator_table(title, "type", "inputs", "window", "aggregate", "p")
     for operator in deployment.job.dataflow.operators:
         window, aggregate = operator.window, operator.aggregate
         table.add_row(

@@ -16,10 +16,11 @@ from streamtune.cli.options import changed, current_config, resolved, setting
 from streamtune.cli.output import err, out, print_json
 from streamtune.errors import StreamTuneError
 from streamtune.extras import require
-from streamtune.history.settings import FeaturiseSettings, FollowSettings, ValidationSettings
+from streamtune.history.settings import FeaturiseSettings, FollowSettings, ValidationSettings, default_validation
 from streamtune.labs.settings import GenerateSettings
+from streamtune.outputs import check_picture
 from streamtune.readings.settings import LabelSettings
-from streamtune.spark.settings import SparkSettings, TableSettings
+from streamtune.spark.settings import SparkSettings, TableSettings, parse_conf
 
 if TYPE_CHECKING:
     from streamtune.history.ingest import IngestReport
@@ -47,26 +48,90 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 
 @contextmanager
 def open_history(
-    location: str, master: str | None, conf: list[str] | None, table_format: str | None
+    location: str,
+    master: str | None,
+    conf: list[str] | None,
+    table_format: str | None,
+    *,
+    must_exist: bool = True,
 ) -> Iterator[History]:
     """The history with a Spark session; one that is started here is stopped at the end."""
-    require("pyspark", "pandas", "pyarrow", extra="spark", what="an execution history")
-    from pyspark.sql import SparkSession
-
-    from streamtune.history.store import History
-    from streamtune.spark.session import build_session, parse_conf
-
     settings = resolved(SparkSettings, master=master)
     settings = settings.replace(conf={**settings.conf, **parse_conf(conf or [])})
     tables = resolved(TableSettings, format=table_format)
+    check_location(location, must_exist=must_exist)
+    require("pyspark", "pandas", "pyarrow", extra="spark", what="an execution history")
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from streamtune.history.store import History
+    from streamtune.spark.session import build_session
+
     err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")
     running = SparkSession.getActiveSession()
-    spark = build_session(settings)
+    try:
+        spark = build_session(settings)
+    except (PySparkException, Py4JError) as error:
+        raise StreamTuneError(
+            f"Spark does not start: {_first_line(error)}. Check --spark-master and --spark-conf"
+        ) from error
     try:
         yield History(spark, location, tables)
+    except (PySparkException, Py4JError) as error:
+        raise StreamTuneError(f"Spark stopped: {_first_line(error)}") from error
     finally:
         if running is None:
             spark.stop()
+
+
+def check_location(location: str, *, must_exist: bool) -> None:
+    """Refuse a history that cannot be, before Spark starts; one behind an address only Spark can look for."""
+    if not location.strip():
+        raise StreamTuneError("the history needs a place, but got an empty one: give a folder")
+    if ":" in location:
+        return
+    try:
+        folder = Path(location)
+        if folder.exists() and not folder.is_dir():
+            raise StreamTuneError(f"'{location}' is a file, but a history is a folder: check the path")
+        there = folder.is_dir() and any(folder.iterdir())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise StreamTuneError(f"'{location}' cannot be used: {why}. Give another folder") from error
+    if must_exist and not there:
+        raise StreamTuneError(f"there is no history at '{location}': make one with 'history ingest' or 'generate'")
+
+
+def check_sources(sources: list[str]) -> None:
+    """Refuse local files and folders that are not there, before Spark starts; patterns it must look for itself."""
+    for source in sources:
+        try:
+            is_plain = not any(sign in source for sign in "*?[]{}\\:")
+            if not source.strip() or (is_plain and not Path(source).exists()):
+                raise StreamTuneError(f"no file or folder '{source}': check the path")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise StreamTuneError(f"'{source}' cannot be read: {why}. Check the path") from error
+
+
+def check_clustering(folder: Path) -> None:
+    """Refuse a folder that 'streamtune cluster' has not written, before Spark starts."""
+    try:
+        there = (folder / "clusters.json").is_file()
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        raise StreamTuneError(
+            f"{folder / 'clusters.json'} cannot be read: there is none. Give the folder that 'streamtune cluster' wrote"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    """What Spark says, without the frames of the JVM."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if "Exception: " in line or line.startswith("[")), lines[0] if lines else "")
+    return told[:300] or type(error).__name__
 
 
 @contextmanager
@@ -110,7 +175,7 @@ def generate(
         random_jobs=random_jobs,
         max_parallelism=max_parallelism,
     )
-    with open_history(location, spark_master, spark_conf, table_format) as history:
+    with open_history(location, spark_master, spark_conf, table_format, must_exist=False) as history:
         from streamtune.labs.histories import generate as run_generate
 
         with _step(f"generating {settings.runs:,} runs") as took:
@@ -159,8 +224,9 @@ def ingest(
     following = resolved(FollowSettings, once=once or None, every_s=every_s, max_files=max_files)
     if follow and len(sources) != 1:
         raise StreamTuneError(f"--follow reads one folder, but got {len(sources)} sources")
-    with open_history(location, spark_master, spark_conf, table_format) as history:
-        validation = _validation(input_format, min_window_s, tolerate)
+    validation = _validation(input_format, min_window_s, tolerate)
+    check_sources(sources)
+    with open_history(location, spark_master, spark_conf, table_format, must_exist=False) as history:
         if follow:
             report = _follow(history, sources[0], input_format, validation, following)
         else:
@@ -172,8 +238,6 @@ def ingest(
 
 
 def _validation(input_format: str, min_window_s: float | None, tolerate: list[str] | None) -> ValidationSettings:
-    from streamtune.history.ingest import default_validation
-
     asked = {"min_window_s": min_window_s, "tolerate": frozenset(tolerate) if tolerate else None}
     if current_config().gives(ValidationSettings, "min_window_s"):
         return resolved(ValidationSettings, **asked)
@@ -282,7 +346,9 @@ def featurise(
 @app.command()
 def show(
     location: Location,
-    plot: Annotated[Path | None, typer.Option(help="Draw the sizes of the dataflows to this PNG file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the sizes of the dataflows to this file (PNG or SVG).")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=0, help="How many jobs to list.")] = 10,
     spark_master: Master = None,
     spark_conf: Conf = None,
@@ -296,6 +362,8 @@ def show(
       streamtune history show my-history
       streamtune history show my-history --plot sizes.png
     """
+    if plot is not None:
+        check_picture(plot)
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.show import summarise
         from streamtune.reports.history_picture import draw_sizes as draw
@@ -330,7 +398,7 @@ def _print_counts(title: str, counts: dict[Any, int]) -> None:
         return
     largest = max(counts.values())
     table = Table(box=None, pad_edge=False)
-    table.add_column(title)
+    table.add_column(title, overflow="fold", min_width=10)
     table.add_column("rows", justify="right")
     table.add_column("")
     for key, count in counts.items():

@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
     from streamtune.dataflow.hosts import Cluster, Host
 
-_ENTRY = re.compile(r"^(\d+)x([\w.-]+)$")
+MOST_HOSTS, MOST_CORES = 10_000, 100_000
+_ENTRY = re.compile(r"([0-9]{1,9})x([A-Za-z][\w.-]*|[0-9]{1,9})", re.ASCII)
 HOSTS_HELP = "4xm510 (kinds of Table II), 2x16 (cores), several with commas, or a YAML/JSON list; default: as trained."
 
 
@@ -34,11 +36,13 @@ def _named(part: str, text: str) -> list[Host]:
     from streamtune.dataflow.hosts import Host
     from streamtune.workloads.cloudlab import KINDS, machine
 
-    match = _ENTRY.match(part)
-    if match is None or int(match[1]) < 1:
-        raise StreamTuneError(f"--hosts: expected entries such as 4xm510 or 2x16, but got {text!r}")
+    match = _ENTRY.fullmatch(part)
+    if match is None or not 1 <= int(match[1]) <= MOST_HOSTS:
+        raise StreamTuneError(
+            f"--hosts: expected entries such as 4xm510 or 2x16, {MOST_HOSTS:,} hosts at most, but got {text!r}"
+        )
     count, kind = int(match[1]), match[2]
-    if kind.isdigit() and int(kind) > 0:
+    if kind.isdigit() and 0 < int(kind) <= MOST_CORES:
         return [Host(cores=int(kind))] * count
     if kind not in KINDS:
         raise StreamTuneError(f"--hosts: unknown kind '{kind}': choose one of {', '.join(KINDS)}, or a number of cores")
@@ -46,14 +50,10 @@ def _named(part: str, text: str) -> list[Host]:
 
 
 def _entries(path: Path) -> list[Any]:
-    import yaml
-
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StreamTuneError(f"--hosts: {path} cannot be read: {error.strerror}. Check the path") from error
-    except yaml.YAMLError as error:
-        raise StreamTuneError(f"--hosts: {path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+        entries = read_document(path)
+    except DocumentError as error:
+        raise StreamTuneError(f"--hosts: {path} {error.problem}") from error
     if not isinstance(entries, list) or not entries:
         raise StreamTuneError(f"--hosts: {path} must be a list of hosts, but got {entries!r}")
     return entries
@@ -68,8 +68,12 @@ def _hosts_of(entry: Any, text: str) -> list[Host]:
         raise StreamTuneError(f"--hosts: {text}: a host is a mapping with cores, but got {entry!r}")
     fields = dict(entry)
     count = fields.pop("count", 1)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_HOSTS:
+        raise StreamTuneError(
+            f"--hosts: {text}: count must be a whole number from 1 to {MOST_HOSTS}, but got {count!r}"
+        )
     try:
-        return [Host.model_validate(fields)] * int(count)
-    except (ValidationError, ValueError, TypeError) as error:
+        return [Host.model_validate(fields)] * count
+    except (ValidationError, TypeError) as error:
         problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise StreamTuneError(f"--hosts: {text}: {entry!r} is not a host: {problem}") from error

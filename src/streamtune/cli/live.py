@@ -7,9 +7,8 @@ from typing import Self
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
-from streamtune.cli.output import share
+from streamtune.cli.output import operator_table, share, styled
 from streamtune.control.controller import Moment
 from streamtune.dataflow import Job
 
@@ -40,19 +39,18 @@ class LiveTable:
         if seen is None:
             return
         rates = ", ".join(f"{source} {rate:,.0f}/s" for source, rate in moment.rates.items())
-        table = Table(title=f"change {moment.change + 1} of {self._changes}: {rates}")
-        for heading in ("operator", "p", "in/s", "busy", "blocked"):
-            table.add_column(heading, justify="left" if heading == "operator" else "right")
+        title = f"change {moment.change + 1} of {self._changes}: {rates}"
+        table = operator_table(title, "p", "in/s", "busy", "blocked")
         blocked = set(seen.backpressured())
         for operator in self._job.dataflow.operators:
             m = seen.operators[operator.id]
-            mark = "[red]" if operator.id in blocked else ""
+            stopped = share(m.backpressured_share)
             table.add_row(
                 operator.id,
                 str(m.parallelism),
                 f"{m.records_in_per_s:,.0f}",
                 f"{share(m.busy_share)} {'█' * round(8 * min(1.0, m.busy_share)):<8}",
-                f"{mark}{share(m.backpressured_share)}",
+                styled((stopped, "red")) if operator.id in blocked else stopped,
             )
         table.caption = f"total parallelism {seen.plan.total}, {self._applied} reconfigurations so far"
         self._live.update(table)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, open_history
+from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, check_clustering, open_history
 from streamtune.cli.options import changed, resolved, setting
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, print_json, styled
 from streamtune.errors import StreamTuneError
 from streamtune.models.encoder.settings import TrainingSettings
+from streamtune.outputs import check_picture
+from streamtune.sealed import check_target
 from streamtune.training.settings import PretrainSettings
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ def pretrain(
         raise StreamTuneError(f"--min-cluster-runs needs --clusters, but got {min_cluster_runs} alone: leave it out")
     settings = resolved(PretrainSettings, min_cluster_runs=min_cluster_runs)
     settings = settings.replace(training=changed(settings.training, seed=seed, epochs=epochs))
+    check_target(model, "model bundle")
+    if clusters is not None:
+        check_clustering(clusters)
     with open_history(location, spark_master, spark_conf, table_format) as history:
         from streamtune.history.cluster import assignment, centres
         from streamtune.training.pretrain import Clustering
@@ -71,7 +76,9 @@ def pretrain(
 @app.command()
 def show(
     model: Annotated[Path, typer.Argument(help="Folder of a model bundle.")],
-    plot: Annotated[Path | None, typer.Option(help="Draw the clusters' centres and scores to this PNG file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the clusters' centres and scores to this file (PNG or SVG).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the encoders of a model: clusters, sizes, scores on jobs they never saw. Checks every file first.
@@ -81,6 +88,11 @@ def show(
       streamtune model show model
       streamtune model show model --plot model.png
     """
+    from streamtune.models.names import check_model
+
+    check_model(model)
+    if plot is not None:
+        check_picture(plot)
     from streamtune.models.bundle import ModelBundle
 
     bundle = ModelBundle.load(model)
@@ -117,7 +129,7 @@ def _print(manifest: Manifest) -> None:
         )
     out.print(table)
     for name, problem in manifest.failed.items():
-        out.print(f"[red]{name} failed:[/] {problem}", highlight=False, soft_wrap=True)
+        out.print(styled((f"{name} failed:", "red"), f" {problem}"), highlight=False, soft_wrap=True)
 
 
 def _figure(value: Any, digits: int = 3) -> str:

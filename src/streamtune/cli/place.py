@@ -240,12 +240,12 @@ def _price(value: float | None) -> float | None:
 
 def _check_outputs(*files: Path | None) -> None:
     """Before any work: results are never written over something that is not an ordinary file."""
-    from streamtune.cli.arguments import make_folder_of
+    from streamtune.outputs import check_output
 
     for file in files:
         if file is None:
             continue
-        make_folder_of(file)
+        check_output(file)
         if file.exists() and not file.is_file():
             raise StreamTuneError(f"{file} is not an ordinary file: choose another name for the result")
 

@@ -44,17 +44,20 @@ def predict(
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates, parse_selectivities
     from streamtune.cli.hosts import parse_hosts
+    from streamtune.models.names import check_cost_model
+
+    spec = find_job(job)
+    plans = [parse_plan(text, spec.job) for text in plan or ()] or [spec.job.initial_plan]
+    rates, known = parse_rates(rate, spec.job), parse_selectivities(selectivity, spec.job)
+    given = parse_hosts(hosts) if hosts is not None else None
+    check_cost_model(cost_model)
     from streamtune.models.costmodel.columns import PlanColumns
     from streamtune.models.costmodel.model import CostModel
 
-    spec = find_job(job)
     model = CostModel.load(cost_model)
-    cluster = parse_hosts(hosts) if hosts else model.encoder.usual_cluster
-    plans = [parse_plan(text, spec.job) for text in plan or ()] or [spec.job.initial_plan]
+    cluster = given or model.encoder.usual_cluster
     for one in plans:
-        spec.job.check_plan(one)
         cluster.check_plan(one)
-    rates, known = parse_rates(rate, spec.job), parse_selectivities(selectivity, spec.job)
     degrees = [[one[key] for key in spec.job.dataflow.index] for one in plans]
     columns = PlanColumns.of_plans(spec.job, degrees, cluster, rates=rates, selectivities=known)
     found, outside = model.predict(columns), model.encoder.outside(columns)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from streamtune.cli.options import resolved, setting
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, operator_table, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 from streamtune.cli.tune import ModelOption, StateOption
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_outputs, check_picture
 from streamtune.tuners.streamtune.settings import StreamTuneSettings
 
 if TYPE_CHECKING:
@@ -56,26 +56,36 @@ def recommend(
       streamtune recommend job.yaml --model model --observe 4 --rate 10x --plot curves.png
       streamtune recommend job.yaml --state tuning.db --json
     """
-    from streamtune.cli.arguments import find_job, make_folder_of, parse_plan, parse_rates, simulator_settings
-    from streamtune.dataflow import Observation
-    from streamtune.engines.simulator import simulate_once
-    from streamtune.tuners import Memory, StreamTune, load_model
+    from streamtune.cli.arguments import find_job, parse_plan, parse_rates, simulator_settings
+    from streamtune.models.names import check_model
 
     if seed is not None and observe is None:
         raise StreamTuneError(f"--seed is the simulator's, which only --observe asks, but got {seed}: leave it out")
     spec = find_job(job)
     rates = parse_rates(rate, spec.job)
+    plan = None if observe is None else parse_plan(observe, spec.job)
+    if plan is not None and spec.physics is None:
+        raise StreamTuneError(
+            f"job '{spec.job.name}' has no physics, so the simulator cannot run it: add physics to the spec, "
+            "or leave --observe out"
+        )
+    settings = resolved(StreamTuneSettings, quantile=quantile)
+    check_model(model)
+    check_outputs((("--plot", plot), ("--state", state)))
     if plot is not None:
-        make_folder_of(plot)
+        check_picture(plot)
+    from streamtune.dataflow import Observation
+    from streamtune.engines.simulator import simulate_once
+    from streamtune.tuners import Memory, StreamTune, load_model
+
     tuner = StreamTune(
         spec.job,
-        resolved(StreamTuneSettings, quantile=quantile),
+        settings,
         model=None if model is None else load_model(model, spec.job),
         memory=None if state is None else Memory(state, spec.job),
     )
     seen = Observation(observed_at=datetime.now(UTC), window_s=1.0, source_rates=rates, operators={})
-    if observe is not None:
-        plan = parse_plan(observe, spec.job)
+    if plan is not None:
         seen = simulate_once(
             spec.job,
             spec.physics or {},
@@ -94,9 +104,13 @@ def recommend(
     if as_json:
         print_json(_record(spec.job.name, rates, found, verdicts))
         return
-    table = Table(title=f"{spec.job.name}: nothing is deployed")
-    for heading in ("operator", "p", f"keeps up with, p = 1 … {spec.job.max_parallelism}", "sure", "why"):
-        table.add_column(heading, justify="right" if heading in ("p", "sure") else "left")
+    table = operator_table(
+        f"{spec.job.name}: nothing is deployed",
+        "p",
+        f"keeps up with, p = 1 … {spec.job.max_parallelism}",
+        "sure",
+        "why",
+    )
     for key in spec.job.dataflow.index:
         degree = found.plan[key]
         verdict = verdicts.get(key)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from streamtune.cli.options import resolved, setting
-from streamtune.cli.output import out, print_json, share
+from streamtune.cli.output import operator_table, out, print_json, share, styled
 from streamtune.engines.simulator.settings import MeasurementError, SimulatorWindow
 
 JobArgument = Annotated[str, typer.Argument(help="A job spec (YAML or JSON), or the name of a built-in workload.")]
@@ -63,11 +62,8 @@ def simulate(
             }
         )
         return
-    table = Table(title=f"{spec.job.name} at {', '.join(f'{k} {v:,.0f}/s' for k, v in rates.items())}")
-    table.add_column("operator", overflow="fold")
-    table.add_column("type", overflow="fold")
-    for heading in ("p", "in/s", "out/s", "busy", "idle", "blocked"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    title = f"{spec.job.name} at {', '.join(f'{k} {v:,.0f}/s' for k, v in rates.items())}"
+    table = operator_table(title, "type", "p", "in/s", "out/s", "busy", "idle", "blocked")
     for operator in spec.job.dataflow.operators:
         m = seen.operators[operator.id]
         blocked = share(m.backpressured_share)
@@ -79,13 +75,16 @@ def simulate(
             f"{m.records_out_per_s:,.0f}",
             share(m.busy_share),
             share(m.idle_ms_per_s / 1000),
-            f"[red]{blocked}[/]" if operator.id in seen.backpressured() else blocked,
+            styled((blocked, "red")) if operator.id in seen.backpressured() else blocked,
         )
     out.print(table)
-    verdict = "[red]backpressure[/]" if seen.has_backpressure else "[green]no backpressure[/]"
+    verdict = ("backpressure", "red") if seen.has_backpressure else ("no backpressure", "green")
     out.print(
-        f"{verdict}; {seen.throughput_per_s:,.0f} records/s emitted by the sources, "
-        f"mean latency {seen.latency_ms:,.0f} ms, total parallelism {seen.plan.total}",
+        styled(
+            verdict,
+            f"; {seen.throughput_per_s:,.0f} records/s emitted by the sources, "
+            f"mean latency {seen.latency_ms:,.0f} ms, total parallelism {seen.plan.total}",
+        ),
         highlight=False,
         soft_wrap=True,
     )
@@ -127,16 +126,17 @@ def oracle(
             }
         )
         return
-    table = Table(title=f"least plan of {spec.job.name}")
-    for heading in ("operator", "demand/s", "parallelism"):
-        table.add_column(heading, justify="left" if heading == "operator" else "right")
+    table = operator_table(f"least plan of {spec.job.name}", "demand/s", "parallelism")
     for key, degree in found.plan.items():
-        note = " [red](not enough)[/]" if key in found.unreachable else " [dim](kept)[/]" if key in fixed else ""
-        table.add_row(key + note, f"{found.demand_per_s[key]:,.0f}", str(degree))
+        note = (" (not enough)", "red") if key in found.unreachable else (" (kept)" if key in fixed else "", "dim")
+        table.add_row(styled(key, note), f"{found.demand_per_s[key]:,.0f}", str(degree))
     out.print(table)
     out.print(f"total parallelism {found.total}", highlight=False)
     if found.unreachable:
         out.print(
-            f"[red]{', '.join(found.unreachable)} cannot keep up at any allowed parallelism: "
-            "raise max_parallelism or lower the rate[/]"
+            f"{', '.join(found.unreachable)} cannot keep up at any allowed parallelism: "
+            "raise max_parallelism or lower the rate",
+            style="red",
+            highlight=False,
+            soft_wrap=True,
         )

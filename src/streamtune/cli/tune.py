@@ -12,13 +12,15 @@ from rich.table import Table
 
 from streamtune.cli.effect import refuse_without_effect
 from streamtune.cli.options import current_config, resolved, setting
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, print_json, styled
 from streamtune.cli.simulate import JsonOption
 from streamtune.control.guards import Guards
 from streamtune.control.settings import SupervisorSettings
 from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.engines.timely.settings import TimelyWindow
+from streamtune.outputs import check_outputs
+from streamtune.settings import Settings
 
 if TYPE_CHECKING:
     from streamtune.cli.flink_tuning import FlinkTuning
@@ -132,7 +134,8 @@ def tune(
     """Tune a job while its source rates change.
 
     For every change of rates: observe, recommend, deploy, until there is no backpressure or nothing changes. On flink,
-    rates come from outside: one tuning process, or as many as --watch allows.
+    rates come from outside: one tuning process, or as many as --watch allows. Elsewhere every change is one tuning
+    process, and the Flink autoscaler scales down without its usual hour of waiting, as in 'compare'.
 
     \b
     Examples:
@@ -142,16 +145,18 @@ def tune(
       streamtune tune --engine flink --url http://jobmanager:8081 --model model --history runs --dry-run
       streamtune tune nexmark-q3 --engine timely --changes 3 --backlog-growth 0.03
     """
-    from streamtune.cli.arguments import make_folder_of
     from streamtune.control.audit import AuditTrail
+    from streamtune.models.names import check_cost_model, check_model
     from streamtune.tuners import check_tuner
 
     refuse_without_effect(context, engine, tuner)
     check_tuner(tuner, has_model=model is not None, has_cost_model=cost_model is not None)
-    if report is not None:
-        make_folder_of(report)
+    check_model(model)
+    for one in (cost_model, start_from):
+        check_cost_model(one)
+    check_outputs((("--report", report), ("--audit", audit), ("--state", state)))
     session = TuneSession(
-        make=_tuner_maker(tuner, model, cost_model, state),
+        make=_tuner_maker(tuner, engine, model, cost_model, state),
         guards=resolved(
             Guards,
             max_reconfigurations=max_reconfigurations,
@@ -198,7 +203,7 @@ def tune(
     print_story(story)
     for label, path in (("report", report), ("audit trail", audit), ("state", state), ("history", history)):
         if path is not None:
-            out.print(f"{label}: {path}", highlight=False, soft_wrap=True, markup=False)
+            out.print(f"{label}: {path}", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -224,10 +229,25 @@ class TuneSession:
         return RunRecorder(self.history, job, engine, show).watch
 
 
-def _tuner_maker(name: str, model: Path | None, cost_model: Path | None, state: Path | None) -> Callable[[Job], Tuner]:
+def tuner_settings(name: str, engine: str) -> Settings:
+    """The settings of a tuner in force. Where every rate is one tuning process, the Flink autoscaler's hour of waiting
+    before it scales down would be all that is measured: it counts on Flink alone, or where the config file says it.
+    """
+    from streamtune.tuners import without_waiting
+
+    config = current_config()
+    settings: Settings = config.tuner(name)
+    if engine == "flink" or config.gives(type(settings), "scale_down_interval_s"):
+        return settings
+    return without_waiting(name, settings) or settings
+
+
+def _tuner_maker(
+    name: str, engine: str, model: Path | None, cost_model: Path | None, state: Path | None
+) -> Callable[[Job], Tuner]:
     from streamtune.tuners import make_tuner
 
-    settings = current_config().tuner(name)
+    settings = tuner_settings(name, engine)
     return lambda job: make_tuner(name, job, model=model, cost_model=cost_model, state=state, settings=settings)
 
 
@@ -316,7 +336,7 @@ def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_
             text = f"{moment.kind}: total parallelism {moment.plan.total}, backpressure: {held}"
         else:
             text = f"applied: {dict(moment.plan)}"
-        err.print(text, highlight=False, soft_wrap=True, markup=False)
+        err.print(text, highlight=False, soft_wrap=True)
 
     window = session.window(FlinkWindow)
     outcomes = tune_flink(
@@ -349,7 +369,6 @@ def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_
             f"backpressure {'left' if record['backpressure'] else 'none'}",
             highlight=False,
             soft_wrap=True,
-            markup=False,
         )
 
 
@@ -363,7 +382,7 @@ def print_story(story: TuningStory) -> None:
             str(number),
             ", ".join(f"{source} {rate:,.0f}" for source, rate in change.rates.items()),
             str(change.reconfigurations),
-            "[red]yes[/]" if change.backpressure else "no",
+            styled(("yes", "red")) if change.backpressure else "no",
             str(change.total_parallelism),
             "–" if change.oracle_total is None else str(change.oracle_total),
             "clean" if change.stop_reason == "no_backpressure" else change.stop_reason.replace("_", " "),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import out, print_error, print_json, styled
 from streamtune.errors import StreamTuneError
 
 
@@ -33,15 +33,18 @@ def validate(
         except StreamTuneError as error:
             results.append({"file": str(path), "valid": False, "error": str(error)})
             if not as_json:
-                err.print(f"[red]error:[/] {error}", highlight=False, soft_wrap=True)
+                print_error(error)
             continue
         flow = spec.job.dataflow
         found = {"operators": len(flow.operators), "edges": len(flow.edges), "sources": len(flow.sources)}
         results.append({"file": str(path), "valid": True, "job": spec.job.name, **found})
         if not as_json:
             out.print(
-                f"[green]valid[/] {path}: job '{spec.job.name}', {len(flow.operators)} operators, "
-                f"{len(flow.edges)} edges, {'with' if spec.physics else 'without'} physics",
+                styled(
+                    ("valid", "green"),
+                    f" {path}: job '{spec.job.name}', {len(flow.operators)} operators, "
+                    f"{len(flow.edges)} edges, {'with' if spec.physics else 'without'} physics",
+                ),
                 highlight=False,
                 soft_wrap=True,
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from streamtune.cli.output import out, print_json
+from streamtune.cli.output import operator_table, out, print_json, styled
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def export(
         print_json({name: str(path) for name, path in written.items()})
     else:
         for path in written.values():
-            typer.echo(path)
+            out.print(path, highlight=False, soft_wrap=True)
 
 
 def _summary(workload: Workload) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _summary(workload: Workload) -> dict[str, Any]:
 
 def _list_table(workloads: list[Workload]) -> Table:
     table = Table(title=f"{len(workloads)} workloads")
-    table.add_column("name", style="bold", no_wrap=True)
+    table.add_column("name", style="bold", overflow="fold", min_width=12)
     table.add_column("template")
     table.add_column("operators", justify="right")
     table.add_column("W_u, records/s")
@@ -154,17 +154,12 @@ def _list_table(workloads: list[Workload]) -> Table:
 
 def _operators_table(workload: Workload, multiple: float) -> Table:
     flow, rates, needs = workload.spec.job.dataflow, workload.input_rates_at(multiple), workload.needs_at(multiple)
-    table = Table(title=f"{workload.name} ({workload.template}) at {multiple:g}·W_u")
-    table.add_column("operator", no_wrap=True)
-    table.add_column("features")
-    for header in ("µs/record", "out/in", "in/s", "needs"):
-        table.add_column(header, justify="right")
+    title = f"{workload.name} ({workload.template}) at {multiple:g}·W_u"
+    table = operator_table(title, "features", "µs/record", "out/in", "in/s", "needs")
     for operator in flow.operators:
         physics, need = workload.physics[operator.id], needs[operator.id]
         table.add_row(
-            "\n".join(
-                [f"[bold]{operator.id}[/]", *(f"[dim]← {before}[/]" for before in flow.predecessors(operator.id))]
-            ),
+            styled((operator.id, "bold"), *((f"\n← {one}", "dim") for one in flow.predecessors(operator.id))),
             _features(operator),
             f"{physics.service_us:g}",
             f"{physics.selectivity:g}",

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_output
 
 
 class AuditTrail:
@@ -28,13 +29,11 @@ class AuditTrail:
         self.path = path
         self._descriptor: int | None = None
         if path is not None:
+            check_output(path, "--audit")
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
                 self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             except OSError as error:
-                raise StreamTuneError(
-                    f"the audit trail {path} cannot be written: {error.strerror}. Choose another --audit file"
-                ) from error
+                raise self._unwritable(error) from error
             self._end_broken_line(self._descriptor)
 
     @staticmethod
@@ -46,7 +45,21 @@ class AuditTrail:
     def write(self, event: str, details: Mapping[str, Any]) -> None:
         if self._descriptor is not None:
             line = json.dumps({"event": event, **details}, allow_nan=True, default=str)
-            os.write(self._descriptor, f"{line}\n".encode())
+            try:
+                self._put(f"{line}\n".encode())
+            except OSError as error:
+                raise self._unwritable(error) from error
+
+    def _put(self, line: bytes) -> None:
+        """A disk that is nearly full takes a part of a line first, and says so only when asked for the rest."""
+        while line and self._descriptor is not None:
+            line = line[os.write(self._descriptor, line) :]
+
+    def _unwritable(self, error: OSError) -> StreamTuneError:
+        return StreamTuneError(
+            f"the audit trail {self.path} cannot be written: {error.strerror}. What it says so far stays; make room, "
+            "or choose another --audit file"
+        )
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -63,11 +76,13 @@ class AuditTrail:
 
 
 def read_audit(path: Path) -> list[dict[str, Any]]:
-    """All whole events of a trail; a line that a crash cut short is left out."""
+    """All whole events of a trail; a line that a crash cut short or that is not text is left out."""
     events = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().split(b"\n"):
         try:
-            events.append(json.loads(line))
-        except json.JSONDecodeError:
+            event = json.loads(line)
+        except (ValueError, RecursionError):  # cut short, or not UTF-8
             continue
+        if isinstance(event, dict):
+            events.append(event)
     return events

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import DEFAULT_MAX_PARALLELISM, Job
 from streamtune.dataflow.operator import Operator, Partitioning
@@ -111,20 +111,9 @@ def load_spec(path: str | Path) -> JobSpec:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpecError(str(path), f"cannot be read: {error.strerror}. Check the path") from error
-    except UnicodeDecodeError as error:
-        raise SpecError(str(path), "is not UTF-8 text: a job spec is a YAML or JSON file") from error
-    try:
-        data = json.loads(text) if path.suffix == ".json" else UniqueKeyLoader(text).get_single_data()
-    except json.JSONDecodeError as error:
-        raise SpecError(str(path), f"is not valid JSON: {error.msg} in line {error.lineno}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "cannot be parsed"
-        raise SpecError(str(path), f"is not valid YAML: {problem}{place}") from error
+        data = read_document(path)
+    except DocumentError as error:
+        raise SpecError(str(path), error.problem) from error
     return parse_spec(data, file=str(path))
 
 
@@ -197,16 +186,3 @@ def _spec_error(file: str, data: Mapping[str, Any], error: ValidationError) -> S
 
 def _kind(value: object) -> str:
     return f"a {type(value).__name__}" if isinstance(value, dict | list) else repr(value)
-
-
-class UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, except that a key given twice is an error instead of a silent overwrite."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key '{key}' is given twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)

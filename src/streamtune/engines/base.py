@@ -63,11 +63,11 @@ class MeasurementWindow(Settings):
 
     >>> MeasurementWindow(10, 0)
     Traceback (most recent call last):
-    streamtune.settings.SettingsError: MeasurementWindow.length_s must be above 0, but got 0
+    streamtune.settings.SettingsError: MeasurementWindow.length_s must be at least 1, but got 0
     """
 
-    settle_s: float = Field(default=120.0, ge=0, description="wait after the last change before measuring")
-    length_s: float = Field(default=60.0, gt=0, description="how long to measure")
+    settle_s: float = Field(default=120.0, ge=0, le=604_800, description="wait after the last change before measuring")
+    length_s: float = Field(default=60.0, ge=1, le=86_400, description="how long to measure")
 
     if TYPE_CHECKING:  # both by position too, as windows are written everywhere
 

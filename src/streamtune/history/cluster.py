@@ -11,7 +11,7 @@ a few thousand numbers and runs in the driver. A folder with these files comes o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,16 +108,18 @@ def cluster(
     settings: KMeansSettings | None = None,
     draw: Draw | None = None,
     blocks: int | None = None,
+    most_shapes: int | None = None,
 ) -> ClusteringSummary:
     """Cluster the shapes of a history and write the folder ``out``, whole or not at all; ``draw`` adds pictures.
 
     Without ``k`` the elbow method chooses it. The number of ``blocks`` that pairs are spread in changes nothing.
+    ``most_shapes`` clusters that many of the most frequent shapes and leaves the others without a cluster.
     """
     out = Path(out).absolute()
     check_target(out, "clustering", SUMMARY)
     if not history.runs.exists:
         raise HistoryError(f"there is no history at '{history.location}': make one with 'history ingest' or 'generate'")
-    shapes = WeightedShapes.of(shape_counts(history))
+    shapes = WeightedShapes.of(most_frequent(shape_counts(history), most_shapes))
     _check_shapes(shapes, k, history)
     bounds = SparkPairBounds(history.spark, pack(map(dataflow_of, shapes.forms)), blocks)
     try:
@@ -126,6 +128,16 @@ def cluster(
     finally:
         bounds.close()
     return found.summary
+
+
+def most_frequent(counts: Mapping[str, int], most: int | None) -> dict[str, int]:
+    """The shapes that most runs have; of equally frequent ones the first by name, so that the choice is repeatable.
+
+    >>> most_frequent({"a": 1, "c": 5, "b": 5}, 2)
+    {'b': 5, 'c': 5}
+    """
+    ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    return dict(counts) if most is None else dict(ordered[:most])
 
 
 def cluster_shapes(
@@ -200,7 +212,7 @@ def _check_shapes(shapes: WeightedShapes, k: int | None, history: History) -> No
     if len(shapes) > MOST_SHAPES:
         raise HistoryError(
             f"the history at '{history.location}' has {len(shapes):,} distinct dataflow shapes, the limit is "
-            f"{MOST_SHAPES:,}: cluster a part of it"
+            f"{MOST_SHAPES:,}: cluster the most frequent ones with --most-shapes {MOST_SHAPES}"
         )
     check_k(shapes, 1 if k is None else k)
 

@@ -22,10 +22,10 @@ from pyspark.sql.types import MapType
 from streamtune.history import reasons
 from streamtune.history.checking import CHECKED, check_rows
 from streamtune.history.errors import HistoryError
-from streamtune.history.pdsp import MINIMUM_WINDOW_S, read_pdsp
+from streamtune.history.pdsp import read_pdsp
 from streamtune.history.readers import Reader, read_raw, read_runs
 from streamtune.history.schema import DAY, REJECTED, RUN, STORED_RUN
-from streamtune.history.settings import ValidationSettings
+from streamtune.history.settings import FORMATS, ValidationSettings, default_validation
 from streamtune.history.sources import Refused, compare, distinct_files, sort_out
 from streamtune.history.store import History
 from streamtune.spark.files import Files, FileStatus, literal
@@ -33,7 +33,7 @@ from streamtune.spark.schemas import nullable
 from streamtune.spark.tables import Table
 
 _PLACE = ["source_file", "block_start", "line_in_block"]
-READERS: dict[str, Reader] = {"runs": read_runs, "pdsp": read_pdsp}
+READERS: dict[str, Reader] = dict(zip(FORMATS, (read_runs, read_pdsp), strict=True))
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,6 @@ class IngestReport:
             self.rejected + other.rejected,
             self.new or other.new,
         )
-
-
-def default_validation(format_name: str) -> ValidationSettings:
-    """PDSP-Bench measured for minutes: a run shorter than one was cut short."""
-    return ValidationSettings(min_window_s=MINIMUM_WINDOW_S) if format_name == "pdsp" else ValidationSettings()
 
 
 def ingest(
@@ -88,6 +83,7 @@ def ingest_files(
         valid, invalid = runs.rows(part), rejected.rows(part)
         return IngestReport(len(files), valid + invalid, valid, invalid, new=False)
 
+    _sweep_staging(history)
     sources = sort_out(history.spark, files)
     raw = read_raw(history.spark, sources, round(validation.max_line_mb * 2**20))
     staged = _stage(history, part, READERS[format_name](raw), validation)
@@ -112,6 +108,14 @@ def ingest_files(
 
 def _staging(history: History, part: str) -> str:
     return f"{history.location}/_staging/{part}"
+
+
+def _sweep_staging(history: History) -> None:
+    """Remove what an ingest left that was killed at its very end: its part is listed, nobody needs its rows again."""
+    access, done = Files(history.spark), set(history.rejected.manifest().parts)
+    for part in access.names(f"{history.location}/_staging"):
+        if part in done:
+            access.delete(_staging(history, part))
 
 
 def _stage(history: History, part: str, parsed: DataFrame, validation: ValidationSettings) -> DataFrame:

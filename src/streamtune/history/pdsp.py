@@ -21,8 +21,6 @@ from streamtune.history.readers import RAW_COLUMNS, parse_json, parse_reasons
 from streamtune.history.schema import EDGE, OPERATOR, RUN
 from streamtune.spark.schemas import nullable
 
-MINIMUM_WINDOW_S = 60.0
-
 PDSP = """
     source_path string, artifact string, framework string, application string, query string, job_name string,
     cluster struct<hardware: string, hardware_meta: string>,

@@ -6,6 +6,7 @@ UNREADABLE_FILE = "unreadable_file"
 UNSUPPORTED_FILE = "unsupported_file"
 LINE_TOO_LONG = "line_too_long"
 BROKEN_JSON = "broken_json"
+IMPOSSIBLE_TIME = "impossible_time"
 WRONG_TYPE = "wrong_type"
 MISSING_FIELD = "missing_field"
 UNKNOWN_VERSION = "unknown_schema_version"
@@ -35,6 +36,7 @@ DESCRIPTIONS = {
     LINE_TOO_LONG: "the file has a line above the limit: that line was skipped, the others were read",
     BROKEN_JSON: "the line is not JSON, or not UTF-8",
     WRONG_TYPE: "a field has a value of a type that the schema does not have there",
+    IMPOSSIBLE_TIME: "the run was observed before 2009, when there was no such engine, or after 2200",
     MISSING_FIELD: "a required field is null, empty or absent",
     UNKNOWN_VERSION: "the schema version is not one this release reads",
     INVALID_DAG: "no operators, an id twice, an edge to nowhere or listed twice, a cycle, no source, a source with"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from streamtune.history import reasons
-from streamtune.settings import Settings
+from streamtune.settings import Settings, SettingsError
 
 DEFAULT_TEST_SHARE = 0.2
+FORMATS = ("runs", "pdsp")
+PDSP_WINDOW_S = 60.0
 
 
 class ValidationSettings(Settings):
@@ -30,6 +32,13 @@ class ValidationSettings(Settings):
             known = ", ".join(sorted(reasons.TOLERABLE))
             raise ValueError(f"must be reasons that can be tolerated ({known}), but got '{reason}'")
         return tolerate
+
+
+def default_validation(format_name: str) -> ValidationSettings:
+    """How strict a format of files is checked: PDSP-Bench measured for minutes, a shorter run was cut short."""
+    if format_name not in FORMATS:
+        raise SettingsError(f"unknown input format '{format_name}': use one of {', '.join(FORMATS)}")
+    return ValidationSettings(min_window_s=PDSP_WINDOW_S) if format_name == "pdsp" else ValidationSettings()
 
 
 class FollowSettings(Settings):

@@ -27,6 +27,8 @@ from streamtune.history.flatten import (
 from streamtune.history.settings import ValidationSettings
 
 _REQUIRED = ("run_id", "job", "engine", "observed_at", "window_s", "source_rates", "operators", "edges")
+# 2009-01-01, before the first of the engines, and 2200-01-01, in seconds since 1970.
+_EARLIEST_S, _LATEST_S = 1_230_768_000, 7_258_118_400
 _PARTITIONINGS = pa.array(["forward", "rebalance", "hash", "broadcast"])
 
 
@@ -73,6 +75,7 @@ class _Checker:
         window = floats(self.runs.column("window_s"))
         flags = {
             reasons.MISSING_FIELD: self.missing_field(),
+            reasons.IMPOSSIBLE_TIME: self.impossible_time(),
             reasons.UNKNOWN_VERSION: ~np.isin(floats(self.runs.column("schema_version")), READABLE_VERSIONS),
             reasons.INVALID_DAG: self.invalid_dag(),
             reasons.INVALID_FEATURE: self.invalid_feature(),
@@ -101,6 +104,13 @@ class _Checker:
             missing |= self._any_operator(nulls(column) | _flags(pc.equal(column, "")))
         missing |= any_per_row(self.edge_row, (self.edge_source < 0) | (self.edge_target < 0), self.rows)
         return missing
+
+    def impossible_time(self) -> Bools:
+        """Null times are missing fields."""
+        column = self.runs.column("observed_at")
+        seconds = pc.cast(pc.cast(column, pa.timestamp("s", tz="UTC"), safe=False), pa.int64())
+        given = _flags(pc.and_(pc.greater_equal(seconds, _EARLIEST_S), pc.less(seconds, _LATEST_S)))
+        return ~given & ~nulls(column)
 
     def invalid_dag(self) -> Bools:
         named_edge = (self.edge_source >= 0) & (self.edge_target >= 0)

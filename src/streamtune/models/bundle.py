@@ -30,10 +30,11 @@ from streamtune.models.capacity import CapacityPrior
 from streamtune.models.encoder.network import BottleneckNetwork
 from streamtune.models.encoder.settings import NetworkSettings
 from streamtune.models.features import FeatureEncoder
+from streamtune.models.names import MODEL_FORMAT
 from streamtune.readings import LabelSettings
 from streamtune.sealed import MANIFEST, checksum, checksums_below, whole_folder
 
-FORMAT = "streamtune-model"
+FORMAT = MODEL_FORMAT
 VERSION = 2
 GLOBAL = "global"
 

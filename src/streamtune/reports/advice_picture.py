@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from streamtune.models.costmodel.advice import Advice
+from streamtune.reports.pictures import save_picture
 
 
 def draw_advice(advice: Advice, job: str, path: Path) -> None:
@@ -31,10 +32,10 @@ def draw_advice(advice: Advice, job: str, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("total parallelism")
     axes.set_ylabel("predicted latency, ms")
-    axes.set_title(f"{job}: {len(totals)} plans")
+    axes.set_title(f"{job}: {len(totals)} plans", parse_math=False)
     axes.legend(frameon=False, fontsize=9)
     figure.colorbar(dots, label="predicted throughput, records/s")
-    figure.savefig(path, dpi=130)
+    save_picture(figure, path, dpi=130)
 
 
 def _front(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from streamtune.history.show import Summary
+from streamtune.outputs import write_whole
 from streamtune.reports.pages import ReportError
 
 
@@ -27,4 +29,6 @@ def draw_sizes(summary: Summary, path: str | Path) -> None:
     )
     axes.margins(y=0.12)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(str(path), dpi=120)
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=120, format=Path(path).suffix.lstrip(".").lower())
+    write_whole(Path(path), drawn.getvalue())

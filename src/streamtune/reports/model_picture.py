@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from streamtune.models.bundle import ClusterModel, ModelBundle
 from streamtune.reports.cluster_pictures import draw_dataflow
+from streamtune.reports.pictures import save_picture
 
 _PANEL_INCHES = (9.0, 1.9)
 
@@ -26,7 +27,7 @@ def draw_model(bundle: ModelBundle, path: Path) -> None:
         else:
             draw_dataflow(panel, model.centre, "#2f6fbd", (width * 0.9, height * 0.75))
     figure.tight_layout()
-    figure.savefig(path, dpi=130)
+    save_picture(figure, path, dpi=130)
 
 
 def _title(model: ClusterModel) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import OutputError, write_whole
 
 _OURS = "streamtune.reports"
 
@@ -31,13 +31,7 @@ class ReportError(StreamTuneError):
 
 def write_page(path: Path, page: str) -> None:
     """Write atomically: a reader sees the old file or the new one, never half of it."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        unfinished.write_text(page, encoding="utf-8")
-        os.replace(unfinished, path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise ReportError(
-            f"cannot write the report to '{path}': {error.strerror}. "
-            "Choose a file in a folder that exists and can be written"
-        ) from error
+        write_whole(path, page)
+    except OutputError as error:
+        raise ReportError(f"the report cannot be written: {error}") from error

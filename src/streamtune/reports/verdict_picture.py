@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from streamtune.reports.pictures import save_picture
 from streamtune.tuners.streamtune import Verdict
 
 mpl.use("Agg")
@@ -24,7 +25,7 @@ def draw_verdicts(path: Path, plan: Mapping[str, int], verdicts: Mapping[str, Ve
         plot.plot(degrees, verdict.safe, color="#1f6f8b")
         plot.axhline(verdict.needed, color="#999999", linewidth=0.7, linestyle=":")
         plot.axvline(plan[key], color="#d1603d", linewidth=1)
-        plot.set_title(f"{key}: {plan[key]}", fontsize=9)
+        plot.set_title(f"{key}: {plan[key]}", fontsize=9, parse_math=False)
         plot.set_xscale("log")
         plot.set_ylim(-0.03, 1.03)
         plot.spines[["top", "right"]].set_visible(False)
@@ -34,5 +35,5 @@ def draw_verdicts(path: Path, plan: Mapping[str, int], verdicts: Mapping[str, Ve
         row[0].set_ylabel("keeps up", fontsize=8)
     figure.supxlabel("parallelism", fontsize=9)
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    save_picture(figure, path, dpi=120)
     plt.close(figure)

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamtune.similarity import settings
+
 # Larger pairs are bounded at the root of the search only: its memory grows with the cube of the size.
-SEARCHABLE_OPERATORS = 128
+SEARCHABLE_OPERATORS = settings.SEARCHABLE_OPERATORS
 
 UNKNOWN = 1 << 30  # an upper bound that was not computed
 

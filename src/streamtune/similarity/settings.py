@@ -9,6 +9,8 @@ from pydantic import Field
 from streamtune.settings import Settings
 
 DEFAULT_BUDGET = 2_000_000
+# Larger dataflows are bounded, not searched.
+SEARCHABLE_OPERATORS = 128
 Init = Literal["random", "k-means++"]
 
 
@@ -16,7 +18,11 @@ class DistanceSettings(Settings):
     """How hard an edit distance is searched for."""
 
     budget: int = Field(
-        default=DEFAULT_BUDGET, ge=1, description="states the search may take; a million take a few seconds"
+        default=DEFAULT_BUDGET,
+        ge=1,
+        le=10**12,
+        description="states the search may take; a million take a few seconds. Jobs of more than "
+        f"{SEARCHABLE_OPERATORS} operators are bounded without a search",
     )
 
 

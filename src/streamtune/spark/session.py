@@ -7,32 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from streamtune.spark.errors import StorageError
-from streamtune.spark.settings import SparkSettings
+from streamtune.spark.settings import SparkSettings, parse_conf
+
+__all__ = ["build_session", "parse_conf"]
 
 MINIMUM_JAVA = 17
-
-
-def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
-    """``--spark-conf key=value`` options as a mapping.
-
-    >>> parse_conf(["spark.executor.memory=4g"])
-    {'spark.executor.memory': '4g'}
-    """
-    conf: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise StorageError(
-                f"a Spark property is key=value, for instance spark.executor.memory=4g, but got {pair!r}"
-            )
-        conf[key.strip()] = value.strip()
-    return conf
 
 
 def build_session(settings: SparkSettings | None = None) -> SparkSession:
@@ -63,7 +47,10 @@ def _require_java() -> None:
     advice = f"Spark needs Java {MINIMUM_JAVA} or newer: install it (Debian: apt-get install openjdk-17-jre-headless)"
     if java is None or not Path(java).exists():
         raise StorageError(f"no Java was found (JAVA_HOME is {home or 'not set'}). {advice}, or set JAVA_HOME")
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise StorageError(f"{java} cannot be executed: {error.strerror}. {advice}, or set JAVA_HOME") from error
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None or int(match.group(1)) < MINIMUM_JAVA:
         got = (answer.stderr or answer.stdout).partition("\n")[0] or f"exit code {answer.returncode}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from streamtune.settings import Settings
+from streamtune.spark.errors import StorageError
 
 LOCAL_MASTER = "local[*]"
 
@@ -68,3 +69,20 @@ class TableSettings(Settings):
 
 def _under_spark_submit() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def parse_conf(pairs: Sequence[str]) -> dict[str, str]:
+    """``--spark-conf key=value`` options as a mapping.
+
+    >>> parse_conf(["spark.executor.memory=4g"])
+    {'spark.executor.memory': '4g'}
+    """
+    conf: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise StorageError(
+                f"a Spark property is key=value, for instance spark.executor.memory=4g, but got {pair!r}"
+            )
+        conf[key.strip()] = value.strip()
+    return conf

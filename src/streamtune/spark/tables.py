@@ -22,11 +22,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from streamtune.frozen import Frozen
+from streamtune.sealed import checksum
 from streamtune.spark.errors import StorageError
 from streamtune.spark.files import Files, literal
 from streamtune.spark.schemas import nullable, widened
@@ -47,6 +48,26 @@ class Manifest(Frozen):
     parts: tuple[str, ...] = ()
     rows: Mapping[str, int] = Field(default_factory=dict)
     properties: Mapping[str, Any] = Field(default_factory=dict)
+    checksum: str | None = Field(default=None, description="of all the rest; release 0.1.0 wrote none")
+
+    def sealed(self) -> Manifest:
+        """With its checksum."""
+        return self.model_copy(update={"checksum": self._sum()})
+
+    def _sum(self) -> str:
+        rest = self.model_dump(mode="json", exclude={"checksum"})
+        return checksum(json.dumps(rest, sort_keys=True).encode())
+
+    @classmethod
+    def read(cls, text: str, place: str) -> Manifest:
+        """A manifest as written; one that has changed since, by a single bit even, is refused."""
+        try:
+            found = cls.model_validate_json(text)
+        except ValidationError as error:
+            raise StorageError(f"{place} is damaged: {error.errors()[0]['msg']}. Restore it from a copy") from error
+        if found.checksum is not None and found.checksum != found._sum():
+            raise StorageError(f"{place} is damaged: it is not what was written. Restore it from a copy")
+        return found
 
 
 class Table:
@@ -63,7 +84,8 @@ class Table:
         numbers = self._manifest_names()
         if not numbers:
             return Manifest(format=self.settings.format)
-        return Manifest.model_validate_json(self._files.read_text(f"{self.location}/_manifest/{numbers[-1]}"))
+        path = f"{self.location}/_manifest/{numbers[-1]}"
+        return Manifest.read(self._files.read_text(path), path)
 
     @property
     def exists(self) -> bool:
@@ -144,7 +166,7 @@ class Table:
             parts=tuple(parts),
             rows=dict(rows),
             properties=dict(properties),
-        )
+        ).sealed()
         target = f"{self.location}/_manifest/{after.number:010d}.json"
         if not self._files.create_text(target, after.model_dump_json(indent=1)):
             raise StorageError(
@@ -160,7 +182,7 @@ class Table:
         names = self._manifest_names()
         for name in names[:-2]:
             path = f"{self.location}/_manifest/{name}"
-            old = Manifest.model_validate_json(self._files.read_text(path))
+            old = Manifest.read(self._files.read_text(path), path)
             for part in set(old.parts) - set(before.parts) - set(after.parts):
                 self._files.delete(self._part_path(part))
             self._files.delete(path)

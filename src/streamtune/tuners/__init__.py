@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamtune.tuners.ds2 import DS2, CalibratedDS2
     from streamtune.tuners.flink_autoscaler import FlinkAutoscaler
     from streamtune.tuners.greedy import Greedy
-    from streamtune.tuners.making import load_model, make_contestant, make_tuner
+    from streamtune.tuners.making import load_model, make_contestant, make_tuner, without_waiting
     from streamtune.tuners.registry import NEED_A_COST_MODEL, NEED_A_MODEL, TUNERS, check_tuner, tuner_names
     from streamtune.tuners.settings import (
         TUNER_SETTINGS,
@@ -37,7 +37,7 @@ else:
             "ds2": ["DS2", "CalibratedDS2"],
             "flink_autoscaler": ["FlinkAutoscaler"],
             "greedy": ["Greedy"],
-            "making": ["load_model", "make_contestant", "make_tuner"],
+            "making": ["load_model", "make_contestant", "make_tuner", "without_waiting"],
             "registry": ["NEED_A_COST_MODEL", "NEED_A_MODEL", "TUNERS", "check_tuner", "tuner_names"],
             "settings": [
                 "TUNER_SETTINGS",
@@ -81,4 +81,5 @@ __all__ = [
     "make_contestant",
     "make_tuner",
     "tuner_names",
+    "without_waiting",
 ]

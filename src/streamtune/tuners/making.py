@@ -58,6 +58,20 @@ def make_tuner(
     return make(job, chosen)
 
 
+def without_waiting(name: str, settings: Settings | None = None) -> Settings | None:
+    """Settings for runs in which every rate is one tuning process: nobody waits an hour before scaling down.
+
+    ``tune`` and ``compare`` on the simulator and on Timely both go by it, unless a config file says how long to wait;
+    on a Flink that runs for days the published hour counts.
+
+    >>> without_waiting("flink-autoscaler").scale_down_interval_s, without_waiting("ds2")
+    (0.0, None)
+    """
+    if name != "flink-autoscaler":
+        return settings
+    return (settings or FlinkAutoscalerSettings()).replace(scale_down_interval_s=0)
+
+
 def make_contestant(
     name: str,
     job: Job,
@@ -66,9 +80,8 @@ def make_contestant(
     cost_model: Path | None = None,
     settings: Settings | None = None,
 ) -> Tuner:
-    """A tuner for a contest in which every rate is one tuning process: nobody waits an hour before scaling down."""
-    if name == "flink-autoscaler":
-        settings = (settings or FlinkAutoscalerSettings()).replace(scale_down_interval_s=0)
+    """A tuner for a contest in which every rate is one tuning process."""
+    settings = without_waiting(name, settings)
     return make_tuner(name, job, model=model, cost_model=cost_model, settings=settings)
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
 from pydantic import Field, ValidationError
 
+from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.dataflow.operator import Aggregate, Join, Operator, Window
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
@@ -55,11 +55,9 @@ class Overrides(Frozen):
 def load_overrides(path: Path) -> Overrides:
     """Read an overrides file; every problem is an error that names the file and the place."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EngineError(f"{path} cannot be read: {error.strerror}. Check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise EngineError(f"{path} is not valid YAML: {str(error).splitlines()[0]}") from error
+        data = read_document(path)
+    except DocumentError as error:
+        raise EngineError(f"{path} {error.problem}") from error
     try:
         return Overrides.model_validate({} if data is None else data)
     except ValidationError as error:

@@ -84,7 +84,8 @@ def read_real_runs(file: Path, work: Path) -> RealRuns:
 
 def _cleaned(file: Path, work: Path) -> pa.Table:
     from streamtune.history import reasons
-    from streamtune.history.ingest import default_validation, ingest
+    from streamtune.history.ingest import ingest
+    from streamtune.history.settings import default_validation
     from streamtune.history.store import History
     from streamtune.spark.session import build_session
     from streamtune.training.costmodel import describe_run

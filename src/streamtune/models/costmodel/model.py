@@ -29,9 +29,10 @@ from streamtune.models.costmodel.settings import (
     FineTuneSettings,
 )
 from streamtune.models.costmodel.training import Labels, summary, train_network
+from streamtune.models.names import COST_MODEL_FORMAT
 from streamtune.sealed import read_sealed, write_sealed
 
-FORMAT = "streamtune-cost-model"
+FORMAT = COST_MODEL_FORMAT
 VERSION = 1
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[str], None]

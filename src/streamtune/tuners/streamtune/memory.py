@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from streamtune.dataflow import Job, Observation
 from streamtune.errors import TuningError
+from streamtune.outputs import check_output
 
 KEPT_OBSERVATIONS = 400
 _TABLE = """
@@ -32,34 +34,41 @@ class Memory:
         self._path = path
         self._job = job.name
         self._shape = _shape(job)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(self._open()) as connection, connection:
-                connection.execute(_TABLE)
-        except (OSError, sqlite3.Error) as error:
-            raise TuningError(
-                f"the state file {path} cannot be used: {error}. Choose another --state file, or remove it"
-            ) from error
+        check_output(path, "--state")
+        with self._transaction() as connection:
+            connection.execute(_TABLE)
+            found = {str(row[1]) for row in connection.execute("pragma table_info(observations)")}
+            if not {"number", "job", "shape", "observation"} <= found:
+                raise sqlite3.DatabaseError("its table 'observations' is not one of ours")
+            connection.execute("select number, job, shape, observation from observations").fetchone()
 
-    def _open(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=10.0)
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; whatever is wrong with the file or its disk is one error that names it."""
+        try:
+            with closing(sqlite3.connect(self._path, timeout=10.0)) as connection, connection:
+                yield connection
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
+            raise TuningError(
+                f"the state file {self._path} cannot be used: {error}. Choose another --state file, or remove it"
+            ) from error
 
     def load(self) -> list[Observation]:
         """All kept observations, the oldest first; one that cannot be read is left out."""
         query = "select observation from observations where job = ? and shape = ? order by number"
-        with closing(self._open()) as connection:
+        with self._transaction() as connection:
             rows = connection.execute(query, (self._job, self._shape)).fetchall()
         kept = []
         for (text,) in rows:
             try:
                 kept.append(_observation(text))
-            except ValueError:
+            except (ValueError, TypeError, AttributeError, RecursionError):
                 continue
         return kept
 
     def add(self, observation: Observation) -> None:
         """Keep one more, and let the oldest beyond the limit go."""
-        with closing(self._open()) as connection, connection:
+        with self._transaction() as connection:
             connection.execute(
                 "insert into observations (job, shape, observation) values (?, ?, ?)",
                 (self._job, self._shape, observation.model_dump_json()),

@@ -1,0 +1,147 @@
+"""YAML and JSON as people write them, read strictly: the one way in for specs, settings, overrides, rates and hosts.
+
+A key that is given twice, a NaN in JSON, a document that is nested without end or that aliases blow up: each is refused
+with its line, where it is known, instead of being taken for something else. Merge keys (``<<: *usual``) work.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from streamtune.errors import StreamTuneError
+
+MOST_BYTES = 64 * 2**20
+MOST_NODES = 1_000_000
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class DocumentError(StreamTuneError):
+    """A document that cannot be read. ``problem`` is the sentence without the name of the file."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(problem)
+
+
+def read_document(path: Path) -> Any:
+    """The plain values in a file: JSON where its name ends in ``.json``, YAML else."""
+    text = read_text(path)
+    return parse_json(text) if path.suffix == ".json" else parse_yaml(text)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that is not too large to be written by hand."""
+    try:
+        kind = path.stat().st_mode
+        if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+            raise DocumentError("cannot be read: it is a device. Check the path")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DocumentError(f"cannot be read: {error.strerror}. Check the path") from error
+    except ValueError as error:  # a zero byte in the name
+        raise DocumentError(f"cannot be read: {error}. Check the path") from error
+    if len(content) > MOST_BYTES:
+        raise DocumentError(f"has more than {MOST_BYTES // 2**20} MB: give a smaller file")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DocumentError("is not UTF-8 text: give a YAML or JSON file") from error
+
+
+def parse_json(text: str) -> Any:
+    """Strict JSON.
+
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    streamtune.dataflow.documents.DocumentError: is not valid JSON: key 'a' is given twice
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"is not valid JSON: {error.msg} in line {error.lineno}") from error
+    except RecursionError as error:
+        raise DocumentError("is nested too deep: make it flatter") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise DocumentError(f"is not valid JSON: {_sentence(error)}") from error
+
+
+def parse_yaml(text: str) -> Any:
+    """Strict YAML.
+
+    >>> parse_yaml("usual: &usual {p: 2, q: 1}\\nmine: {<<: *usual, p: 3}")["mine"]
+    {'p': 3, 'q': 1}
+    >>> parse_yaml("a: 1\\na: 2")
+    Traceback (most recent call last):
+    streamtune.dataflow.documents.DocumentError: is not valid YAML: key 'a' is given twice in line 2
+    """
+    try:
+        return _StrictLoader(text).get_single_data()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be parsed"
+        raise DocumentError(f"is not valid YAML: {problem}{place}") from error
+    except RecursionError as error:
+        raise DocumentError("is nested too deep: make it flatter") from error
+    except (ValueError, OverflowError, TypeError, AttributeError) as error:  # values that PyYAML cannot make: !!int "x"
+        raise DocumentError(f"is not valid YAML: {_sentence(error)}") from error
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(";")[0]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DocumentError(f"is not valid JSON: key '{twice}' is given twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise DocumentError(f"is not valid JSON: {name} is not a JSON number")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """PyYAML's safe loader, except that a key given twice is an error, and so are aliases without end."""
+
+    def compose_document(self) -> yaml.Node | None:
+        node: yaml.Node | None = super().compose_document()
+        if node is not None and _size(node, {}) > MOST_NODES:
+            raise yaml.composer.ComposerError(None, None, "its aliases make it too large", None)
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Before merge keys are resolved: what a mapping overrides of a merged one is not given twice.
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in seen:
+                    raise yaml.composer.ComposerError(None, None, f"key '{key.value}' is given twice", key.start_mark)
+                seen.add(key.value)
+        return node
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Nodes of a document with every alias written out; one that contains itself is refused."""
+    if id(node) in known:
+        if not known[id(node)]:
+            raise yaml.composer.ComposerError(None, None, "an alias refers to what it stands in", node.start_mark)
+        return known[id(node)]
+    known[id(node)] = 0
+    size = 1
+    if isinstance(node, yaml.MappingNode):
+        size += sum(_size(key, known) + _size(value, known) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        size += sum(_size(one, known) for one in node.value)
+    known[id(node)] = size
+    return size

@@ -1,0 +1,98 @@
+"""Files that commands write for people: nothing but an ordinary file is ever replaced, and never by half of one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from streamtune.errors import StreamTuneError
+
+# What matplotlib writes without further packages.
+PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
+
+
+class OutputError(StreamTuneError):
+    """A file that cannot, or must not, be written."""
+
+
+def check_output(path: Path, option: str = "") -> None:
+    """Refuse, before any work, what cannot be written: all but an absent or an ordinary file in a folder we may use.
+
+    Missing folders above it are made. Links count as what they lead to.
+
+    >>> check_output(Path("/dev/null"), "--report")
+    Traceback (most recent call last):
+    streamtune.outputs.OutputError: --report /dev/null cannot be written: it is a device. Choose another file
+    """
+    named = f"{option} {path}".strip()
+    try:
+        kind = _kind(path)
+        if kind is not None:
+            raise OutputError(f"{named} cannot be written: it is {kind}. Choose another file")
+        real = Path(os.path.realpath(path))
+        if not real.exists():
+            real.parent.mkdir(parents=True, exist_ok=True)
+        place = real if real.exists() else real.parent
+        if not os.access(place, os.W_OK):
+            raise OutputError(f"{named} cannot be written: {place} is read-only. Choose another file")
+        if len(os.fsencode(real.name)) > os.pathconf(real.parent, "PC_NAME_MAX") - 24:  # room for the unfinished file
+            raise OutputError(f"{named} cannot be written: the name is too long. Choose another file")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise OutputError(f"{named} cannot be written: {why}. Choose another file") from error
+
+
+def check_picture(path: Path, option: str = "--plot") -> None:
+    """The same for a picture, whose suffix says its format."""
+    if path.suffix.lower() not in PICTURES:
+        got = f"'{path.suffix}'" if path.suffix else "no suffix"
+        raise OutputError(f"{option} {path}: the suffix says the format, {', '.join(PICTURES)}, but got {got}")
+    check_output(path, option)
+
+
+def check_outputs(files: Iterable[tuple[str, Path | None]]) -> None:
+    """``check_output`` of those that are given; two outputs cannot share a file."""
+    taken: dict[str, str] = {}
+    for option, path in files:
+        if path is None:
+            continue
+        check_output(path, option)
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise OutputError(f"{option} and {other} both name {path}: choose two files")
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader sees the old one or the new one, never half of it."""
+    kind = _kind(path)
+    if kind is not None:
+        raise OutputError(f"{path} cannot be written: it is {kind}. Choose another file")
+    real = Path(os.path.realpath(path))
+    unfinished = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_bytes(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+        os.replace(unfinished, real)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror}. Choose a file on a disk with room that can be written"
+        ) from error
+
+
+def _kind(path: Path) -> str | None:
+    """What stands in the way at a path; None where nothing or an ordinary file is."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(mode):
+        return None
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"

@@ -1,0 +1,16 @@
+"""Pictures in files: exactly the file that was asked for, whole or not at all."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from streamtune.outputs import write_whole
+
+
+def save_picture(figure: Any, path: Path, *, dpi: int) -> None:
+    """Write a matplotlib figure; the suffix of the file says the format."""
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=dpi, format=path.suffix.lstrip(".").lower())
+    write_whole(path, drawn.getvalue())

@@ -1,0 +1,215 @@
+"""Defects that hostile testing found (issue 16), each as it was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostile.cli_fuzz import outcome, write_inputs
+from streamtune.cli import net
+from streamtune.control.audit import AuditTrail, read_audit
+from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_output, check_outputs, check_picture, write_whole
+from streamtune.tuners.streamtune.memory import Memory
+from streamtune.workloads import load
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("oracle nexmark-q5 --rate nanx", "must be a finite number, but got 'nan'"),
+        ("oracle nexmark-q5 --rate infx", "must be a finite number, but got 'inf'"),
+        ("recommend nexmark-q5 --rate -1x", "at least 0, but got -"),
+        ("simulate nexmark-q5 --settle-s nan", "--settle-s"),
+        ("simulate nexmark-q5 --window-s 0.01", "1"),
+        ("simulate nexmark-q5 --window-s 1e12", "86400"),
+        ("simulate nexmark-q5 --rate bids=1,bids=2", "'bids' is given twice"),
+        ("simulate nexmark-q5 --plan sink=nan", "must be a finite number"),
+        ("simulate nexmark-q5 --plan sink=inf", "must be a finite number"),
+        ("simulate nexmark-q5 --plan sink=²", "expected a number"),
+        ("simulate nexmark-q5 --plan ²", "name=number pairs"),
+        ("validate twice.json", "key 'name' is given twice"),
+        ("validate deep.yaml", "nested too deep"),
+        ("validate deep.json", "nested too deep"),
+        ("validate bytes.yaml", "is not UTF-8"),
+        ("validate bomb.yaml", "its aliases make it too large"),
+        ("tune good.yaml --tuner ds2 --report folder", "it is a folder"),
+        ("tune good.yaml --tuner ds2 --audit /dev/full", "it is a device"),
+        ("tune good.yaml --state damaged.db", "cannot be used"),
+        ("recommend good.yaml --plot noext", "no suffix"),
+        ("recommend good.yaml --plot x.txt", "'.txt'"),
+        ("bench fig8 fig6", "fig8 runs on a real Timely, by itself"),
+        ("bench nope", "unknown experiment 'nope'"),
+        ("history ingest new nope.jsonl", "no file or folder 'nope.jsonl'"),
+        ("history ingest new good.yaml --tolerate nope", "reasons that can be tolerated"),
+        ("history label nope", "there is no history at 'nope'"),
+        ("advise good.yaml --cost-model nope --hosts 999999999x16", "hosts at most"),
+    ],
+)
+def test_refused_with_a_sentence(line: str, says: str, folder: Path) -> None:
+    code, text = outcome(line.split(), folder)
+    assert code == 2, text
+    assert says in " ".join(text.split())
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("line", ["simulate markup.yaml", "oracle markup.yaml", "validate markup.yaml"])
+def test_names_are_shown_and_not_obeyed(line: str, folder: Path) -> None:
+    code, text = outcome(line.split(), folder)
+    assert code == 0, text
+    assert "[/]" in text
+    assert "\x1b[31m" not in text
+
+
+def test_merge_keys_work(folder: Path) -> None:
+    (folder / "merge.yaml").write_text(
+        "name: merged\noperators:\n- &usual {id: lines, type: source, rate: 5}\n- {<<: *usual, id: more, rate: 7}\n"
+    )
+    code, text = outcome(["validate", "merge.yaml", "--json"], folder)
+    assert code == 0
+    assert json.loads(text)["jobs"][0]["sources"] == 2
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "folder", "to-device", "pipe"])
+def test_only_ordinary_files_are_written(place: str, folder: Path) -> None:
+    (folder / "to-device").symlink_to("/dev/null")
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(StreamTuneError, match="cannot be written: it is a"):
+        check_output(folder / place)
+    with pytest.raises(StreamTuneError, match="cannot be written: it is a"):
+        write_whole(folder / place, "x")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_link_to_a_file_stays_a_link(folder: Path) -> None:
+    (folder / "real.html").write_text("old")
+    (folder / "link.html").symlink_to("real.html")
+    write_whole(folder / "link.html", "new")
+    assert (folder / "link.html").is_symlink()
+    assert (folder / "real.html").read_text() == "new"
+
+
+def test_two_outputs_need_two_files(folder: Path) -> None:
+    with pytest.raises(StreamTuneError, match="both name"):
+        check_outputs((("--report", folder / "a"), ("--audit", folder / "a")))
+    with pytest.raises(StreamTuneError, match="the suffix says the format"):
+        check_picture(folder / "a.docx")
+
+
+def test_a_full_disk_during_the_audit_is_one_sentence(folder: Path) -> None:
+    trail = AuditTrail(folder / "audit.jsonl")
+    trail.close()
+    trail._descriptor = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(StreamTuneError, match="No space left on device"):
+        trail.write("observed", {})
+    trail.close()
+
+
+def test_an_audit_trail_with_odd_bytes_is_read(folder: Path) -> None:
+    (folder / "audit.jsonl").write_bytes(b'{"event": "a"}\n\xff\xfe\n[1]\n{"event": "b"}\n{"ev')
+    assert [event["event"] for event in read_audit(folder / "audit.jsonl")] == ["a", "b"]
+
+
+def test_a_state_file_damaged_behind_its_header(folder: Path) -> None:
+    job, path = load("nexmark-q1").spec.job, folder / "state.db"
+    Memory(path, job)
+    content = bytearray(path.read_bytes())
+    content[100:] = b"\xab" * (len(content) - 100)
+    path.write_bytes(content)
+    with pytest.raises(StreamTuneError, match="cannot be used"):
+        Memory(path, job)
+
+
+def test_a_state_file_with_another_table_of_that_name(folder: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(folder / "other.db") as connection:
+        connection.execute("create table observations (x text)")
+    with pytest.raises(StreamTuneError, match="is not one of ours"):
+        Memory(folder / "other.db", load("nexmark-q1").spec.job)
+
+
+def test_a_defect_says_so_and_keeps_its_details(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> Any:
+        raise KeyError("[/] oops")
+
+    assert net.caught(broken, ["tune"]) == 1
+    said = capsys.readouterr().err
+    assert "this is a defect of StreamTune" in said
+    assert "Traceback" not in said
+    kept = list((folder / "state" / "streamtune").glob("crash-*.txt"))
+    assert len(kept) == 1
+    assert "Traceback" in kept[0].read_text()
+
+
+def test_stopped_and_full() -> None:
+    def stopped() -> Any:
+        raise KeyboardInterrupt
+
+    def full() -> Any:
+        raise OSError(28, "No space left on device", "/x")
+
+    assert net.caught(stopped, []) == 130
+    assert net.caught(full, []) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tune nexmark-q5 --model nope",
+        "compare nexmark-q5 --model nope",
+        "recommend nexmark-q5 --model nope",
+        "predict nexmark-q5 --cost-model nope",
+        "advise nexmark-q5 --cost-model nope",
+        "bench nope",
+        "bench fig8 --model nope",
+        "model show nope",
+        "costmodel show nope",
+        "history label nope",
+        "pretrain nope --out m",
+        "cluster nope --out c",
+    ],
+)
+def test_a_refusal_loads_nothing_heavy(line: str, folder: Path) -> None:
+    script = (
+        "import sys; from streamtune.cli import run; code = run(sys.argv[1:]); "
+        "heavy = [m for m in ('torch', 'pyspark', 'sklearn', 'matplotlib', 'numba') if m in sys.modules]; "
+        "print(code, heavy)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, *line.split()],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=True,
+        timeout=60,
+    )
+    assert found.stdout.strip() == "2 []", found.stderr
+
+
+def test_tune_and_compare_mean_the_same_autoscaler(folder: Path) -> None:
+    words = ["good.yaml", "--changes", "3", "--json"]
+    _, tuned = outcome(["tune", *words, "--tuner", "flink-autoscaler"], folder)
+    _, compared = outcome(["compare", *words, "--tuners", "flink-autoscaler"], folder)
+    one, (other,) = (json.loads(text[text.index(sign) :]) for text, sign in ((tuned, "{"), (compared, "[")))
+    assert one == other
+
+
+def test_the_name_of_an_operator_survives_a_narrow_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    _, text = outcome(["simulate", "nexmark-q1"], folder)
+    ids = load("nexmark-q1").spec.job.dataflow.index
+    assert all(name[:8] in text for name in ids)
