@@ -15,7 +15,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from hostile.cli_fuzz import command_lines, problem, without_pauses, write_inputs
+from cli_fuzz import command_lines, problem, without_pauses, write_inputs
 
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 

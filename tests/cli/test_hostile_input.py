@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostile.cli_fuzz import outcome, write_inputs
+from cli_fuzz import outcome, write_inputs
 from streamtune.cli import net
 from streamtune.control.audit import AuditTrail, read_audit
 from streamtune.errors import StreamTuneError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from hostile.cli_fuzz import command_lines, commands, problem, without_pauses, write_inputs
+from cli_fuzz import command_lines, commands, problem, without_pauses, write_inputs
 
 CASES = 500
 
