@@ -34,6 +34,13 @@ _OF_THE_MACHINE = {
 }
 
 
+# What is wrong with a path that somebody gave.
+_OF_THE_PATH = {
+    getattr(errno, name)
+    for name in ("ENAMETOOLONG", "ENOENT", "ENOTDIR", "EISDIR", "ELOOP", "EEXIST", "ENOTEMPTY", "ENXIO", "ENODEV")
+}
+
+
 def caught(command: Callable[[], Any], arguments: list[str]) -> int:
     """Run a command line and return its exit code, whatever happens in it."""
     try:
@@ -69,6 +76,9 @@ def _explained(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         print_error(f"{place}{error.strerror}. Make room or change permissions, or choose another place")
+        return MEND
+    if isinstance(error, OSError) and error.errno in _OF_THE_PATH and isinstance(error.filename, str | bytes):
+        print_error(f"{os.fsdecode(error.filename)}: {error.strerror}. Check the path")
         return MEND
     if isinstance(error, MemoryError):
         print_error("this machine has too little memory for it: make the task smaller, or use a larger machine")
