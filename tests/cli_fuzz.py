@@ -84,7 +84,7 @@ PATHS = [
 ]
 # These start something that outlives the call, or run for minutes with nothing wrong: they get values to refuse only.
 _ENDLESS = {("flink", "up"), ("demo",), ("collect",), ("flink", "down")}
-# Known to fail: their readers take devices and endless files, names with NUL and the like. To be mended, then removed here.
+# Known to fail: their readers take devices, endless files and names with NUL. To be mended, then removed here.
 NOT_YET = {"autoconfig", "sundog", "provision", "plan", "place"}
 _GOOD = """name: words
 operators:
