@@ -168,7 +168,7 @@ def refusals(tmp_path: Path) -> dict[str, list[str]]:
         "expected task=host": [*good, "2", "--pin", "a"],
         "that host is not there": [*good, "2", "--pin", "a=h9"],
         "--current": [*good, "2", "--current", "list.json"],
-        "is not an ordinary file": [*good, "2", "--out", "."],
+        "cannot be written: it is a folder": [*good, "2", "--out", "."],
         "one of JOB, --graph FILE and --engine": ["--hosts", "2"],
         "but got JOB and --graph": ["nexmark-q1", *good, "2"],
         "needs --url": ["--engine", "flink"],

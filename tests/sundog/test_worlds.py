@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from streamtune.errors import StreamTuneError
+from streamtune.settings import SettingsError
 from streamtune.sundog.generator import Drawer, generate, plan
 from streamtune.sundog.knowledge import load_knowledge
 from streamtune.sundog.pipeline import Sundog
@@ -83,7 +84,7 @@ def test_the_same_seed_gives_the_same_lines() -> None:
 
 
 def test_shares_must_fit() -> None:
-    with pytest.raises(ValueError, match=r"at most 1 together, but got 1\.35"):
+    with pytest.raises(SettingsError, match=r"at most 1 together, but got 1\.35"):
         LogSettings(noise_share=0.9, single_share=0.4)
 
 

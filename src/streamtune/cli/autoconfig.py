@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, plain, print_json
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
@@ -154,13 +153,13 @@ def show(
     if weights:
         table = Table("knob", "importance", title="Which knob mattered", title_justify="left")
         for name, weight in weights.items():
-            table.add_row(escape(name), f"{100 * weight:.0f} %")
+            table.add_row(plain(name), f"{100 * weight:.0f} %")
         out.print(table)
     if lines:
         out.print("For the config file:", style="bold")
         out.print(lines, markup=False, highlight=False, soft_wrap=True)
     for path in pictures:
-        err.print(f"plot: {escape(str(path))}", highlight=False, soft_wrap=True)
+        err.print(f"plot: {plain(str(path))}", highlight=False, soft_wrap=True)
 
 
 def _plan(
@@ -232,7 +231,7 @@ def _problem(space: Path | None, target: _Target | None, store: Path | None) -> 
             raise StreamTuneError(f"{space}: objective.command is missing: say how a configuration is measured")
         unused = problem.unused_knobs()
         if unused:
-            err.print(f"no {{placeholder}} in the command for {escape(', '.join(unused))}", style="yellow")
+            err.print(f"no {{placeholder}} in the command for {plain(', '.join(unused))}", style="yellow")
     return problem, store or Path(f"{space.stem}.autoconfig")
 
 
@@ -255,7 +254,7 @@ def _finish(problem: Problem, plan: Plan, store: Path, target: _Target | None, w
         with _objective(problem, store, target) as objective:
             outcome: Outcome = run_session(problem, plan, objective, store, tell=tell, warm=warm)
     except KeyboardInterrupt:
-        err.print(f"paused: 'streamtune autoconfig resume {escape(str(store))}' goes on", highlight=False)
+        err.print(f"paused: 'streamtune autoconfig resume {plain(str(store))}' goes on", highlight=False)
         raise typer.Exit(130) from None
     if outcome.best is None:
         err.print("every trial failed: see 'reason' of the trials, and the runs' stderr in the store", style="yellow")
@@ -264,9 +263,7 @@ def _finish(problem: Problem, plan: Plan, store: Path, target: _Target | None, w
         return
     out.print(_trials_table(outcome.trials, problem))
     _print_best(outcome.best, outcome.trials, problem)
-    err.print(
-        f"stopped after {escape(outcome.stopped)}; session: {escape(str(store))}", highlight=False, soft_wrap=True
-    )
+    err.print(f"stopped after {plain(outcome.stopped)}; session: {plain(str(store))}", highlight=False, soft_wrap=True)
 
 
 def _objective(problem: Problem, store: Path, target: _Target | None) -> Any:
@@ -305,17 +302,17 @@ def _print_trial(trial: Trial, best: Best | None, steps: int) -> None:
     knobs = ", ".join(f"{name}={_short(item)}" for name, item in list(trial.knobs.items())[:8])
     more = " …" if len(trial.knobs) > 8 else ""
     err.print(
-        f"{trial.number + 1}/{steps}  {escape(value)}{mark}  {trial.seconds:.1f} s  {escape(knobs)}{more}",
+        f"{trial.number + 1}/{steps}  {plain(value)}{mark}  {trial.seconds:.1f} s  {plain(knobs)}{more}",
         highlight=False, soft_wrap=True, style="dim",
     )  # fmt: skip
 
 
 def _trials_table(trials: Any, problem: Problem) -> Table:
     names = list(problem.space.knobs)[:8]
-    table = Table("trial", *(escape(name) for name in names), "value", "s", title="Trials", title_justify="left")
+    table = Table("trial", *(plain(name) for name in names), "value", "s", title="Trials", title_justify="left")
     for trial in trials:
         value = "failed" if trial.value is None else f"{trial.value:.6g}"
-        cells = [escape(_short(trial.knobs[name])) if name in trial.knobs else "–" for name in names]
+        cells = [plain(_short(trial.knobs[name])) if name in trial.knobs else "–" for name in names]
         table.add_row(str(trial.number), *cells, value, f"{trial.seconds:.1f}")
     return table
 
@@ -331,7 +328,7 @@ def _print_best(best: Best | None, trials: Any, problem: Problem) -> None:
         highlight=False, soft_wrap=True, style="bold",
     )  # fmt: skip
     for name, value in best.knobs.items():
-        out.print(f"  {escape(name)} = {escape(_short(value))}", highlight=False)
+        out.print(f"  {plain(name)} = {plain(_short(value))}", highlight=False)
 
 
 def _short(value: object) -> str:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, plain, print_json
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
@@ -283,16 +282,16 @@ def _write(placed: Placement, out_file: Path | None, slot_groups: Path | None, p
             path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise StreamTuneError(f"{path} cannot be written: {error.strerror}. Choose another file") from error
-        err.print(f"written: {escape(str(path))}", highlight=False, soft_wrap=True)
+        err.print(f"written: {plain(str(path))}", highlight=False, soft_wrap=True)
     if plot is not None:
         draw(placed, plot)
-        err.print(f"picture: {escape(str(plot))}", highlight=False, soft_wrap=True)
+        err.print(f"picture: {plain(str(plot))}", highlight=False, soft_wrap=True)
 
 
 def _show(name: str, placed: Placement, rows: list[Row], tips: list[Advice]) -> None:
     graph = placed.problem.graph
     title = f"{len(graph)} tasks on {len(placed.problem.hosts)} hosts, {_bytes(graph.total_bytes_per_s)} in all"
-    table = Table(title=f"{escape(name)}: {title}. Nothing is deployed")
+    table = Table(title=f"{plain(name)}: {title}. Nothing is deployed")
     table.add_column("scheduler")
     priced = any(row.price_per_month is not None for row in rows)
     moving = placed.problem.current is not None
@@ -303,20 +302,20 @@ def _show(name: str, placed: Placement, rows: list[Row], tips: list[Advice]) -> 
         table.add_row(*_cells(row, priced, moving, row.placed.scheduler == placed.scheduler))
     out.print(table)
     for note in placed.notes:
-        out.print(f"note: {escape(note)}", highlight=False, soft_wrap=True)
+        out.print(f"note: {plain(note)}", highlight=False, soft_wrap=True)
     if moving and placed.moves:
         shown = [f"{task}: {a or '–'} → {b}" for task, (a, b) in list(placed.moves.items())[:10]]
         more = f" and {len(placed.moves) - 10} more" if len(placed.moves) > 10 else ""
-        out.print(f"would move: {escape(', '.join(shown))}{more}", highlight=False, soft_wrap=True)
+        out.print(f"would move: {plain(', '.join(shown))}{more}", highlight=False, soft_wrap=True)
     for tip in tips:
         saved = "" if tip.saves_bytes_per_s is None else f" (saves {_bytes(tip.saves_bytes_per_s)})"
-        out.print(f"• {escape(tip.text)}{saved}", highlight=False, soft_wrap=True)
+        out.print(f"• {plain(tip.text)}{saved}", highlight=False, soft_wrap=True)
 
 
 def _cells(row: Row, priced: bool, moving: bool, chosen: bool) -> list[Any]:
     placed = row.placed
     cells = [
-        f"[bold]{escape(placed.scheduler)}[/]" if chosen else escape(placed.scheduler),
+        f"{plain(placed.scheduler)} *" if chosen else plain(placed.scheduler),
         _bytes(placed.remote_bytes_per_s),
         f"{100 * placed.remote_share:.1f} %",
         _bytes(row.saves_bytes_per_s),

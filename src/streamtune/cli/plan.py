@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, plain, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption
 
 if TYPE_CHECKING:
@@ -145,14 +144,14 @@ def _print(answer: dict[str, Any], ahead: AheadPlan) -> None:
     error = answer["forecast"]["error"]
     known = ", ".join(f"{key} {100 * value:.0f} %" for key, value in error.items()) or "unknown: too little past"
     out.print(
-        f"{escape(answer['job'])}: forecast by {answer['forecast']['method']}; error on its own past: {known}",
+        f"{plain(answer['job'])}: forecast by {answer['forecast']['method']}; error on its own past: {known}",
         highlight=False,
         soft_wrap=True,
     )
     table = Table()
     table.add_column("from", justify="right")
     for key in ahead.operators:
-        table.add_column(escape(key), justify="right")
+        table.add_column(plain(key), justify="right")
     last = None
     for epoch, row in enumerate(answer["plan"]):
         if row != last:
@@ -168,7 +167,7 @@ def _print(answer: dict[str, Any], ahead: AheadPlan) -> None:
     )
     for key in ahead.short:
         err.print(
-            f"operator '{escape(key)}' needs more than its limit at the peak: raise max_parallelism",
+            f"operator '{plain(key)}' needs more than its limit at the peak: raise max_parallelism",
             style="yellow",
             highlight=False,
         )

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, plain, print_json
 
 if TYPE_CHECKING:
     from streamtune.provisioning.oprpm.model import OperatorModel
@@ -65,7 +64,7 @@ def print_plan(found: ProvisionPlan) -> None:
     answer: dict[str, Any] = found.as_dict()
     proof = "optimal" if answer["optimal"] else f"at most {100 * answer['gap']:.2f} % above the optimum"
     out.print(
-        f"{escape(found.method)}: cost {answer['cost']:,.6g}, {proof}, found in {answer['seconds']:.2f} s",
+        f"{plain(found.method)}: cost {answer['cost']:,.6g}, {proof}, found in {answer['seconds']:.2f} s",
         highlight=False,
         soft_wrap=True,
     )
@@ -78,7 +77,7 @@ def print_plan(found: ProvisionPlan) -> None:
     table.add_column("epochs", justify="right")
     used = [name for name in answer["plan"][0] if any(row[name] for row in answer["plan"])]
     for name in used:
-        table.add_column(escape(name), justify="right")
+        table.add_column(plain(name), justify="right")
     begin = 0
     for epoch in range(1, len(answer["plan"]) + 1):
         if epoch == len(answer["plan"]) or answer["plan"][epoch] != answer["plan"][begin]:
@@ -220,7 +219,7 @@ def _print_model(model: OperatorModel, as_json: bool, at: list[Provision] | None
         print_json(answer)
         return
     out.print(
-        f"{escape(model.operator)}: {model.name} of {len(model.samples)} samples, "
+        f"{plain(model.operator)}: {model.name} of {len(model.samples)} samples, "
         f"relative error {100 * model.error:.1f} % by cross-validation",
         highlight=False,
         soft_wrap=True,

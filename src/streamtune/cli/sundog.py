@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from streamtune.cli.output import err, out, print_json
+from streamtune.cli.output import err, out, plain, print_json
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
@@ -74,10 +73,10 @@ def _step(what: str) -> Iterator[dict[str, float]]:
     """Say what is being done and how long it took."""
     start = time.monotonic()
     took: dict[str, float] = {}
-    with err.status(f"{escape(what)} …"):
+    with err.status(f"{plain(what)} …"):
         yield took
     took["seconds"] = round(time.monotonic() - start, 2)
-    err.print(f"{escape(what)}: {took['seconds']:.1f} s", style="dim")
+    err.print(f"{plain(what)}: {took['seconds']:.1f} s", style="dim")
 
 
 def _day(text: str) -> date:
@@ -172,7 +171,7 @@ def generate(
     if as_json:
         print_json({"lines": made, "folder": str(folder), **took})
     else:
-        out.print(f"{made:,} lines in {escape(str(folder))}/logs; also knowledge and truth", highlight=False)
+        out.print(f"{made:,} lines in {plain(str(folder))}/logs; also knowledge and truth", highlight=False)
 
 
 @app.command()
@@ -460,18 +459,18 @@ def show(
     found = entity_history(_address(place), key, window, names)
     if page is not None:
         write_page(found, page)
-        err.print(f"page: {escape(str(page))}", highlight=False, soft_wrap=True)
+        err.print(f"page: {plain(str(page))}", highlight=False, soft_wrap=True)
     if as_json:
         print_json(found.to_record())
         return
-    table = Table(title=f"{escape(found.name)}: {window} days to {found.days[-1]}", title_justify="left")
+    table = Table(title=f"{plain(found.name)}: {window} days to {found.days[-1]}", title_justify="left")
     for heading in ("rank", "related", "before", "score", "users", "p(related | entity)", "events"):
         table.add_column(heading, justify="left" if heading == "related" else "right")
     for row in found.newest:
         before = "new" if row.before is None else f"{row.before} {row.move}"
         table.add_row(
             str(row.rank),
-            escape(row.name),
+            plain(row.name),
             before,
             f"{row.score:.4f}",
             f"{row.users:,}",
@@ -480,4 +479,4 @@ def show(
         )
     out.print(table)
     for line in found.reasons:
-        out.print(escape(line), highlight=False)
+        out.print(plain(line), highlight=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import random
 from collections import deque
@@ -109,7 +108,7 @@ def test_latency_of_epochs_worked_out_by_hand() -> None:
 
 
 def test_without_bytewax_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr("streamtune.extras.is_installed", lambda package: package != "bytewax")
     spec = chain()
     with pytest.raises(MissingExtraError, match=r"pip install 'streamtune\[timely\]'"):
         TimelyEngine.of(spec).deploy(spec.job, spec.job.initial_plan)
