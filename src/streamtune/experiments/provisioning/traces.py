@@ -22,7 +22,8 @@ SEASONAL = ("nasa", "taxi", "amzn")
 
 def folder() -> Path:
     """Where the traces are: $STREAMTUNE_TRACES, or the shared folder of this project."""
-    return Path(os.environ.get("STREAMTUNE_TRACES", "/work/shared/data/traces"))
+    beside = Path(__file__).parents[4].parent / "shared" / "data" / "traces"  # beside the checkout
+    return Path(os.environ.get("STREAMTUNE_TRACES", beside))
 
 
 def load_trace(name: str, step_s: float | None = None, how: str = "max", days: float | None = None) -> RateSeries:
