@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: bench-fuzz bench-hostile-folders bench-kill check-pitfalls bench-paper test-flink-versions bench-flink bench-fig8 flink-history bench-timely timely-history help env java demo test test-fast lint format bench bench-simulator bench-history bench-similarity bench-cluster bench-labels bench-pretrain bench-zerotune wheel clean
+# No target of a plain name is a file.
+.PHONY: $(shell grep -oE '^[a-z][a-z0-9-]*:' $(MAKEFILE_LIST) | tr -d ':')
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -28,7 +29,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@{ $(BIN)/python -m pip install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --requirement requirements.lock && \
 	   $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable . ; } \
 	   > $(VENV)/pip.log 2>&1 || { grep -v '^WARNING: Location' $(VENV)/pip.log | tail -n 15; \
-	   echo "pip could not build the environment (whole log: $(VENV)/pip.log). Mend the cause above and run 'make env' again."; exit 1; }
+	   echo "pip could not build the environment (whole log: $(VENV)/pip.log). Fix the cause above and run 'make env' again."; exit 1; }
 	@$(BIN)/python -c "import streamtune, pyspark, numba, torch_geometric" || { echo "the environment is incomplete: see the pip messages above, then 'make clean env'"; exit 1; }
 	@touch $@
 
@@ -78,6 +79,10 @@ docs: $(STAMP)  ## build the documentation into build/docs; warnings and broken 
 	@$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees -b html docs build/docs
 	@$(BIN)/python docs/check_site.py build/docs
 
+.PHONY: screenshots
+screenshots: $(STAMP)  ## pictures of the dashboard from serve --demo into docs/images (needs Chromium; three minutes)
+	@$(BIN)/python docs/screenshots.py
+
 format: $(STAMP)  ## let ruff format and fix
 	@$(BIN)/ruff format src tests benchmarks docs examples
 	@$(BIN)/ruff check --fix src tests benchmarks docs examples
@@ -95,6 +100,12 @@ check-pitfalls: $(STAMP)  ## make each pitfall of the edit distance and see a te
 
 bench-paper: $(STAMP) java  ## the StreamTune paper's evaluation on the simulator (about an hour; QUICK=--quick for minutes)
 	@$(BIN)/streamtune bench paper $(QUICK) --work build/bench-paper --report build/paper.html --results benchmarks/results/paper.json
+
+bench-coldstart: $(STAMP) java  ## first plans by every way, the certainty they ask for, and poor readings (an hour; QUICK=--quick for minutes)
+	@$(BIN)/streamtune bench coldstart coldstart-certainty learning-poor $(QUICK) --work build/bench-coldstart --report build/coldstart.html --results benchmarks/results/coldstart.json
+
+bench-speed: $(STAMP)  ## how long a recommendation takes (MODEL=a bundle with past operators)
+	@$(BIN)/python benchmarks/recommendation_speed.py $(MODEL)
 
 bench-history: $(STAMP) java  ## labelling and featurising 0.1, 1 and 4 million runs on Spark
 	@$(BIN)/python benchmarks/history.py
@@ -114,6 +125,11 @@ build/%-model: benchmarks/data/%/runs.jsonl.gz $(STAMP) | java
 bench-flink: build/flink-model  ## the paper's experiment on a real Flink (an hour and a half, resumable)
 	@$(BIN)/python benchmarks/flink.py --model build/flink-model
 
+bench-foreign: $(STAMP) java $(FLINK_120)/.installed  ## jobs that nobody here wrote, on Flink 2.3 and 1.20 (an hour, resumable)
+	@$(BIN)/python benchmarks/foreign.py --parts tuning least
+	@$(BIN)/python benchmarks/foreign.py --flink $(FLINK_120)/pyflink
+	@$(BIN)/python benchmarks/foreign.py --flink $(FLINK_120)/pyflink --scheduler default
+
 bench-fig8: build/timely-model  ## Fig. 8 on a real Timely Dataflow, by the 85 % rule and with growing queues (an hour, resumable)
 	@$(BIN)/streamtune bench fig8 --model build/timely-model --seeds 0,1 --work build/fig8 --report build/fig8.html
 	@$(BIN)/streamtune bench fig8 --model build/timely-model --backlog-growth 0.03 --work build/fig8-backlog --report build/fig8-backlog.html
@@ -131,8 +147,25 @@ bench-zerotune: $(STAMP) java  ## the ZeroTune paper's experiments, and real run
 	@$(BIN)/streamtune bench zerotune --work build/zerotune --results benchmarks/results/zerotune.json \
 	  $(if $(wildcard $(REAL_RUNS)),--real-runs $(REAL_RUNS))
 
+MINUTES ?= 8
+bench-placement: $(STAMP)  ## Fischer's first study: model of hosts, real hosts (root; in slices, MINUTES=8), the partitioner's speed
+	@$(BIN)/streamtune bench placement $(QUICK) --work build/placement --minutes $(MINUTES) \
+		--report build/placement.html --results benchmarks/results/placement.json
+	@$(BIN)/python benchmarks/placement.py speed
+	@$(BIN)/python benchmarks/placement.py quality
+
 bench-fuzz: $(STAMP)  ## 20,000 hostile command lines: no traceback, no hang, exit codes 0, 1, 2 and 130 only
 	@$(BIN)/python benchmarks/fuzz_cli.py
+
+bench-sundog: $(STAMP) java  ## Sundog's speed: 1 to 50 M lines, rivals, stream, re-rank (half an hour, 4 GB of logs; resumable)
+	@$(BIN)/python benchmarks/sundog.py --work build/bench-sundog
+
+bench-sundog-study: $(STAMP) java  ## Sundog's study: old, recent and new data, the age of models, trends, real data
+	@$(BIN)/streamtune bench sundog --work build/sundog-study $(if $(wildcard ../shared/data/movietweetings),--real-data ../shared/data) \
+		--report build/sundog.html --results benchmarks/results/sundog-study.json
+
+bench-sundog-kills: $(STAMP) java  ## kill -9 of Sundog's stream at 20 random moments; the tables must equal the batch's (resumable)
+	@$(BIN)/python benchmarks/sundog_kills.py --work build/sundog-kills
 
 bench-timely: $(STAMP)  ## the Timely engine itself: scaling, the 85 % rule, limits (two minutes)
 	@$(BIN)/python benchmarks/timely.py
@@ -147,6 +180,14 @@ bench-hostile-folders: $(STAMP) java  ## 1,000 folders of hostile files against 
 KILLS ?= 10
 bench-kill: $(STAMP) java  ## kill -9 of every step of the pipeline at random moments, then again (KILLS=1 for minutes)
 	@KILLS=$(KILLS) $(BIN)/python benchmarks/kill_pipeline.py
+
+bench-service: $(STAMP)  ## what a fleet of 100, 300 and 1,000 jobs costs the service (a quarter of an hour, with nothing beside it)
+	@$(BIN)/python benchmarks/service_fleet.py --results benchmarks/results/service.json
+
+soak-service: $(STAMP)  ## a week of simulated time, 40 jobs, two services, faults and 200 kills (DAYS=1 KILLS_OF_SERVICES=30 for minutes)
+	@$(BIN)/python benchmarks/service_soak.py --days $(DAYS) --kills $(KILLS_OF_SERVICES) --results benchmarks/results/service.json
+DAYS ?= 7
+KILLS_OF_SERVICES ?= 200
 
 clean:  ## remove the environment and everything that was built
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

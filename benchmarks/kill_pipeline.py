@@ -5,6 +5,8 @@ in a session of its own. At a moment drawn by the seed after its first progress 
 included. What is there then must be what was there before, or parts of the result that are whole; after the step has
 run again, its tables are those of an undisturbed run, row for row, and nothing is left over. Prints a matrix and writes
 ``benchmarks/results/kill_pipeline.json``. KILLS (10): how often each step is killed; STEPS: which of them; SEED.
+Every trial is noted in WORK (build/kill): started again, the benchmark goes on; remove the folder to begin anew. Calls
+with different STEPS may run beside each other once the folders that they start from are made.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import os
 import random
 import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -93,6 +94,11 @@ def pretrained(place: Path) -> State:
     return {"model": json.dumps({**manifest, "data": manifest["data"]}, sort_keys=True)}
 
 
+def has_shuffled(place: Path) -> bool:
+    """Has Spark written the first rows of a stage? Such steps print nothing between their start and their end."""
+    return any((place.parent / "scratch").glob("blockmgr-*/*/*"))
+
+
 def history(place: Path) -> str:
     return str(place / "history")
 
@@ -132,14 +138,14 @@ STEPS = (
     Step(
         "featurise",
         lambda place: ["history", "featurise", history(place), *SPARK],
-        lambda _place, log: "starting Spark" in log,
+        lambda place, _log: has_shuffled(place),
         "ready",
         featurised,
     ),
     Step(
         "cluster",
         lambda place: ["cluster", history(place), "--out", str(place / "clusters"), "--k", "3", *SPARK],
-        lambda _place, log: "starting Spark" in log,
+        lambda place, _log: has_shuffled(place),
         "ready",
         clustered,
     ),
@@ -191,8 +197,8 @@ def write_ready(work: Path) -> None:
 
 def place_for(step: Step, work: Path) -> Path:
     """A fresh copy, always at the same address and with its dates: files are known by both."""
-    place = work / "place"
-    shutil.rmtree(place, ignore_errors=True)
+    place = work / f"trial-{step.name}" / "place"
+    shutil.rmtree(place.parent, ignore_errors=True)
     shutil.copytree(work / step.base, place)
     return place
 
@@ -214,58 +220,84 @@ def try_one(step: Step, work: Path, seed: int, before: State, after: State, dura
     for _ in range(DRAWS):
         place = place_for(step, work)
         moment = draw.uniform(0, duration_s)
-        ended = run_step(step.arguments(place), work, partial(step.announced, place), kill_after_s=moment)
+        ended = run_step(step.arguments(place), place.parent, partial(step.announced, place), kill_after_s=moment)
         if ended.killed:
             break
     else:
         raise SystemExit(f"{step.name}: {DRAWS} times done before it could be killed:\n{ended.log}")
     there = what_is_there(step.outputs(place), before, after)
-    again = run_step(step.arguments(place), work, lambda _log: True)
+    again = run_step(step.arguments(place), place.parent, lambda _log: True)
     same = again.code == 0 and step.outputs(place) == after
     if again.code != 0:
         print(again.log[-2000:])
     return Trial(step.name, seed, round(moment, 2), there, same, [*leftovers(place), *leftovers(place / "history")])
 
 
+def prepared(work: Path) -> None:
+    """The folders that trials start from; made once, so that the benchmark can go on where it was stopped."""
+    for name, write in (("input", write_input), ("ready", write_ready)):
+        done_with = work / f"{name}.done"
+        if not done_with.exists():
+            shutil.rmtree(work / name, ignore_errors=True)
+            write(work)
+            done_with.touch()
+
+
+def trials_of(step: Step, work: Path, seeds: range) -> None:
+    """Kill one step once for each seed that no earlier call has done; each trial is noted as soon as it is over."""
+    notes = work / f"{step.name}.jsonl"
+    noted = {trial.seed for trial in noted_trials(notes)}
+    waiting = [seed for seed in seeds if seed not in noted]
+    if not waiting:
+        return
+    place = place_for(step, work)
+    before = step.outputs(place)
+    whole = run_step(step.arguments(place), place.parent, partial(step.announced, place))
+    if whole.code != 0:
+        raise SystemExit(f"{step.name} failed undisturbed:\n{whole.log}")
+    after = step.outputs(place)
+    for seed in waiting:
+        trial = try_one(step, work, seed, before, after, whole.after_first_s)
+        show(trial)
+        with notes.open("a") as file:
+            file.write(json.dumps(asdict(trial)) + "\n")
+    shutil.rmtree(place.parent, ignore_errors=True)
+
+
+def noted_trials(notes: Path) -> list[Trial]:
+    return [Trial(**json.loads(line)) for line in notes.read_text().splitlines()] if notes.exists() else []
+
+
 def main() -> None:
     kills, first_seed = int(os.environ.get("KILLS", "10")), int(os.environ.get("SEED", "0"))
     wanted = os.environ.get("STEPS", ",".join(step.name for step in STEPS)).split(",")
-    work = Path(tempfile.mkdtemp(prefix="kill-pipeline-"))
-    trials: list[Trial] = []
-    try:
-        write_input(work)
-        if any(step.base == "ready" for step in STEPS if step.name in wanted):
-            write_ready(work)
-        for step in (step for step in STEPS if step.name in wanted):
-            place = place_for(step, work)
-            before = step.outputs(place)
-            whole = run_step(step.arguments(place), work, partial(step.announced, place))
-            if whole.code != 0:
-                raise SystemExit(f"{step.name} failed undisturbed:\n{whole.log}")
-            after = step.outputs(place)
-            for seed in range(first_seed, first_seed + kills):
-                trials.append(try_one(step, work, seed, before, after, whole.after_first_s))
-                show(trials[-1])
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    work = Path(os.environ.get("WORK", "build/kill")).absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    prepared(work)
+    for step in (step for step in STEPS if step.name in wanted):
+        trials_of(step, work, range(first_seed, first_seed + kills))
+    sys.exit(0 if summarised(work) else 1)
+
+
+def summarised(work: Path) -> bool:
+    """Print and write down what all calls so far have found; is it as it should be?"""
+    trials = [trial for step in STEPS for trial in noted_trials(work / f"{step.name}.jsonl")]
     bad = [trial for trial in trials if not is_good(trial)]
     matrix = {step.name: Counter(trial.after_the_kill for trial in trials if trial.step == step.name) for step in STEPS}
     for name, found in matrix.items():
-        if found:
-            seen = ", ".join(f"{count} × {what}" for what, count in found.items())
-            print(f"{name:10} {sum(found.values()):3} kills, found: {seen}")
+        seen = ", ".join(f"{count} × {what}" for what, count in found.items())
+        print(f"{name:10} {sum(found.values()):3} kills, found: {seen or 'nothing yet'}")
     print(f"{len(trials)} kills, {len(trials) - len(bad)} without a trace")
     RESULTS.write_text(
         json.dumps(
             {
-                "kills_per_step": kills, "seeds": [first_seed, first_seed + kills - 1], "runs": RUNS,
-                "without_a_trace": len(trials) - len(bad), "found_after_the_kill": matrix,
-                "trials": [asdict(trial) for trial in trials],
+                "kills": len(trials), "runs": RUNS, "without_a_trace": len(trials) - len(bad),
+                "found_after_the_kill": matrix, "trials": [asdict(trial) for trial in trials],
             },
             indent=1,
         ) + "\n"
     )  # fmt: skip
-    sys.exit(1 if bad else 0)
+    return not bad
 
 
 def is_good(trial: Trial) -> bool:

@@ -2,7 +2,9 @@
 
     python benchmarks/provisioning.py all --tiny          a few minutes, to see that it runs
     python benchmarks/provisioning.py tables              Table 2 and 3 on real operators (control groups, as root)
-    python benchmarks/provisioning.py costs coverage proactive times
+    python benchmarks/provisioning.py tables --operator CO1   one operator; others measured before are kept
+    python benchmarks/provisioning.py costs coverage proactive days times
+    python benchmarks/provisioning.py report              docs/results/provisioning.md from the results
 
 Results go to benchmarks/results/provisioning-<part>.json, pictures beside them.
 """
@@ -20,8 +22,11 @@ from typing import Any
 import numpy as np
 
 from streamtune.experiments.provisioning.costs import coverage, total_costs
+from streamtune.experiments.provisioning.days import DayStudy, compared_days, day_rows
 from streamtune.experiments.provisioning.proactive import ProactiveStudy, compared, is_perfect, is_reactive, study
+from streamtune.experiments.provisioning.report import write_report
 from streamtune.experiments.provisioning.tables import run_tables
+from streamtune.labs.sampling import OPERATORS
 from streamtune.provisioning.exact import plan_exact
 from streamtune.provisioning.methods import compile_kernels
 from streamtune.provisioning.pictures import draw_curves
@@ -35,17 +40,26 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def tables(tiny: bool, simulated: bool) -> dict[str, Any]:
+def tables(tiny: bool, simulated: bool, operators: tuple[str, ...]) -> dict[str, Any]:
+    """One operator after the other, each kept as soon as it is there: a run that was stopped goes on."""
     convergence = Convergence(most_s=0.8, spread=0.1, chunk_s=0.1, least_chunks=4) if tiny else Convergence()
-    operators = ("CO2",) if tiny else ("CO1", "CO2", "CMO1", "CMO2")
-    found = run_tables(
-        real=not simulated,
-        steps=16 if tiny else 24,
-        repeats=1 if tiny else 10,
-        convergence=convergence,
-        progress=say,
-        operators=operators,
-    )
+    kept = RESULTS / f"provisioning-tables{'-tiny' if tiny else ''}.json"
+    before = json.loads(kept.read_text()) if kept.is_file() else {}
+    found = {key: before.get(key, start) for key, start in (("table_2", []), ("table_3", []), ("samples", {}))}
+    for operator in operators:
+        new = run_tables(
+            real=not simulated,
+            steps=12 if tiny else 16,
+            repeats=1 if tiny else 10,
+            convergence=convergence,
+            progress=say,
+            operators=(operator,),
+        )
+        for table in ("table_2", "table_3"):
+            found[table] = [row for row in found[table] if row["operator"] != operator] + new[table]
+        found["samples"][operator] = new["samples"][operator]
+        found |= {"real": not simulated, "steps": new["steps"]}
+        kept.write_text(json.dumps({"part": "tables", "tiny": tiny, **found}, indent=1) + "\n")
     for table in ("table_2", "table_3"):
         say(f"\n{table}: operator, method, RMSE, MAE, samples, seconds")
         for row in found[table]:
@@ -121,6 +135,51 @@ def _print_proactive(found: dict[str, Any]) -> None:
     draw_curves(file, curves, "instance-hours", "backpressured minutes", f"{found['trace']}, {found['rescale']}")
 
 
+# Days that no earlier study of ours was scored on: earlier ones learnt from the first halves of the traces and were
+# scored on the rest (of taxi: the last 90 of 215 days); elb was never used. Of nasa, days 24 to 29 were seen by a run
+# whose sources were too few (a fault of the experiment, since corrected) and are left out. First day, days, test days.
+UNTOUCHED = {
+    "nasa": (0.0, 18.0, 3.0),
+    "taxi": (0.0, 120.0, 7.0),
+    "amzn": (0.0, 27.0, 3.0),
+    "elb": (0.0, 14.0, 3.0),
+    "goog": (0.0, 27.0, 3.0),
+    "twitter": (0.0, 10.0, 2.0),
+}
+
+
+def days(tiny: bool, traces: tuple[str, ...]) -> dict[str, Any]:
+    """Days on the simulator under the supervisor, trace by trace; what is there is kept."""
+    kept = RESULTS / f"provisioning-days{'-tiny' if tiny else ''}.json"
+    runs = json.loads(kept.read_text())["runs"] if kept.is_file() else []
+    for trace in traces:
+        first, length, test = UNTOUCHED[trace]
+        if tiny:
+            length, test = min(length, 8.0), 0.5
+        for name, downtime_s in (("restart", 10.0), ("live", 1.0)):
+            settings = DayStudy(downtime_s=downtime_s)
+            new = {"rescale": name, **compared_days(trace, (first, length), test, settings, say)}
+            runs = [run for run in runs if (run["trace"], run["rescale"]) != (trace, name)] + [new]
+            _print_days(new)
+            kept.write_text(json.dumps({"part": "days", "tiny": tiny, "runs": runs}, indent=1) + "\n")
+    return {"runs": runs}
+
+
+def _print_days(run: dict[str, Any]) -> None:
+    say(f"\n{run['trace']}, {run['rescale']}, {run['test_days']:g} test days: rival, minutes → ours, × hours, setting")
+    for row in day_rows(run):
+        say("  {rival:16} {minutes:5d} → {ours}  {fewer} × fewer at {hours} × the hours  [{setting}]".format(**row))
+    for row in run["rows"]["test"]:
+        if row["method"] == "perfect":
+            say(f"  perfect forecast +{row['headroom']:g}: {row['minutes']} minutes, {row['hours']:.0f} hours")
+    curves = {
+        name: sorted((row["hours"], row["minutes"]) for row in run["rows"]["test"] if row["method"] == name)
+        for name in ("streamtune", "ds2", "ahead", "perfect")
+    }
+    file = RESULTS / f"provisioning-days-{run['trace']}-{run['rescale']}.svg"
+    draw_curves(file, curves, "instance-hours", "backpressured minutes", f"{run['trace']}, {run['rescale']}")
+
+
 def _front(points: list[dict[str, float]]) -> list[tuple[float, float]]:
     """The points that no other beats in both."""
     front: list[tuple[float, float]] = []
@@ -165,24 +224,32 @@ def random_problem(count: int, epochs: int, weight: float, peak: float, seed: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=["all", "tables", "costs", "coverage", "proactive", "times"])
+    names = ["tables", "costs", "coverage", "proactive", "days", "times"]
+    parser.add_argument("parts", nargs="+", choices=["all", "report", *names])
     parser.add_argument("--tiny", action="store_true", help="Small inputs, to see that it runs.")
     parser.add_argument("--simulated", action="store_true", help="Tables on the simulator instead of real operators.")
+    parser.add_argument("--operator", action="append", choices=OPERATORS, help="tables: only these operators.")
+    parser.add_argument("--trace", action="append", choices=list(UNTOUCHED), help="days, costs…: only these traces.")
     asked = parser.parse_args()
+    operators = tuple(asked.operator or (("CO2",) if asked.tiny else OPERATORS))
+    traces = tuple(asked.trace or (("taxi",) if asked.tiny else UNTOUCHED))
     parts: dict[str, Callable[[], dict[str, Any]]] = {
-        "tables": lambda: tables(asked.tiny, asked.simulated),
+        "tables": lambda: tables(asked.tiny, asked.simulated, operators),
         "costs": lambda: costs(asked.tiny),
         "coverage": lambda: covered(asked.tiny),
         "proactive": lambda: proactive(asked.tiny),
+        "days": lambda: days(asked.tiny, traces),
         "times": lambda: times(asked.tiny),
     }
     RESULTS.mkdir(exist_ok=True)
-    for name in parts if "all" in asked.parts else asked.parts:
+    for name in parts if "all" in asked.parts else [part for part in asked.parts if part != "report"]:
         begun = time.monotonic()
         found = {"part": name, "tiny": asked.tiny, **parts[name]()}
         target = RESULTS / f"provisioning-{name}{'-tiny' if asked.tiny else ''}.json"
         target.write_text(json.dumps(found, indent=1) + "\n")
         say(f"{name}: {time.monotonic() - begun:.0f} s, {target}")
+    if {"all", "report"} & set(asked.parts) and not asked.tiny:
+        write_report(RESULTS, Path(__file__).parents[1] / "docs" / "results" / "provisioning.md")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streamtune.dataflow import Job
+from streamtune.dataflow import Job, Run
 from streamtune.labs.histories import Experiment, draw, observe
 from streamtune.labs.settings import GenerateSettings
 from streamtune.models.bundle import Centre, MemberFiles, write_bundle
@@ -18,8 +18,12 @@ from streamtune.models.capacity.prior import CurveSums, fit_type
 from streamtune.models.encoder import NetworkSettings, TrainingSettings
 from streamtune.models.encoder.pretraining import fit_encoder
 from streamtune.models.features import CATEGORIES, NUMBERS, STATIC_NUMBERS, FeatureEncoder, OperatorColumns
+from streamtune.models.transfer.fitting import fit_transfer
+from streamtune.models.transfer.model import TransferModel
+from streamtune.models.transfer.settings import PastSettings
 from streamtune.readings import label_observation
 from streamtune.readings.capacity import read_capacity
+from streamtune.training.sums import past_of_runs
 
 RUNS = 240
 GENERATION = GenerateSettings(runs=RUNS, settle_s=60, window_s=30, random_jobs=20)
@@ -67,12 +71,21 @@ def write_small_model(path: Path) -> None:
         features,
         files,
         engine="simulator",
+        transfer=_transfer(experiments),
         data={"runs": RUNS, "jobs": len({row[1].name for row in rows})},
         settings={},
         capacity=CapacityPrior(
             types={kind: _fit_curve(found) for kind, found in readings.items()}, saturated_busy={"filter": 0.97}
         ),
     )
+
+
+def _transfer(experiments: list[Experiment]) -> TransferModel:
+    """The past operators of these runs, by the code that Spark's tasks run."""
+    past = past_of_runs(
+        Run.of(f"{one.number}", one.workload.spec.job, "simulator", observe(one, GENERATION)) for one in experiments
+    )
+    return TransferModel(fit_transfer(past, settings=PastSettings(kin_sample=20)), past)
 
 
 def _fit_curve(found: list[tuple[str, int, float, bool]]):  # type: ignore[no-untyped-def]

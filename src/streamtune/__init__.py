@@ -1,7 +1,7 @@
 """StreamTune: tunes the parallelism of streaming jobs, operator by operator, by learning from the past.
 
 The names that most programs need are here; ``import streamtune`` loads none of them before it is used. What a name
-needs beyond a plain install is told when it is used (``pip install 'streamtune[learn]'``).
+needs beyond a plain install is reported when it is used (``pip install 'streamtune[learn]'``).
 
 >>> from streamtune import Controller, Simulator, make_tuner
 >>> from streamtune.workloads import load
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from streamtune.tuners.base import Recommendation, Tuner
     from streamtune.tuners.streamtune.tuner import StreamTune
 else:
-    # Heavy things are loaded when they are used; what is not installed is told in one sentence.
+    # Heavy things are loaded when they are used; what is not installed is reported in one sentence.
     from streamtune.extras import explain_missing_packages
     from streamtune.lazy import lazily
 

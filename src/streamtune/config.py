@@ -32,6 +32,7 @@ S = TypeVar("S", bound=Settings)
 _SECTIONS = {
     "guards": "streamtune.control.guards:Guards",
     "supervisor": "streamtune.control.settings:SupervisorSettings",
+    "service": "streamtune.service.settings:ServiceSettings",
     "window.simulator": "streamtune.engines.simulator.settings:SimulatorWindow",
     "window.flink": "streamtune.engines.flink.settings:FlinkWindow",
     "window.timely": "streamtune.engines.timely.settings:TimelyWindow",

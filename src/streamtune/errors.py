@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class StreamTuneError(Exception):
-    """Something the user can mend. The message says what is wrong, what was got, and what to do next.
+    """Something the user can fix. The message says what is wrong, what was given, and what to do next.
 
     >>> from streamtune import Plan
     >>> try:

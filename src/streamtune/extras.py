@@ -1,7 +1,7 @@
 """Optional packages: a missing one ends in one sentence that names the extra to install.
 
 Nothing is loaded here. Modules import their packages at the top as everywhere; ``explain_missing_packages`` (called by
-``streamtune/__init__``) sees to it that the one that is not there is told in our words. What can be checked before
+``streamtune/__init__``) sees to it that the one that is not there is reported in our words. What can be checked before
 anything starts, a tuner for instance, is checked with ``require``.
 """
 
@@ -44,6 +44,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "matplotlib",
     ),
     "sundog": ("pyspark", "pandas", "pyarrow", "matplotlib", "sklearn", "xgboost", "ir_measures"),
+    "service": ("fastapi", "uvicorn", "sse_starlette", "sqlalchemy", "alembic", "psycopg", "prometheus_client"),
 }
 
 # What needs an extra, by room or module: the extras, and how to call it. The longest name counts.
@@ -75,6 +76,7 @@ NEEDS: dict[str, tuple[str, str]] = {
     "streamtune.labs.sampling": ("provision", "samples of an operator"),
     "streamtune.autoconfig": ("autoconfig", "auto-configuration"),
     "streamtune.sundog": ("sundog", "Sundog"),
+    "streamtune.service": ("service", "the service"),
 }
 
 
@@ -127,7 +129,7 @@ def require(*packages: str, extra: str, what: str) -> None:
 
 
 def missing_extra(module: str, package: str) -> MissingExtraError | None:
-    """The error for a package that a module of ours could not import; None if no extra brings that package.
+    """The error for a package that one of our modules could not import; None if no extra brings that package.
 
     >>> print(missing_extra("streamtune.history.ingest", "pyspark.sql"))
     an execution history needs pyspark, not installed here: install the extra 'spark' with pip install ...
@@ -144,7 +146,7 @@ def missing_extra(module: str, package: str) -> MissingExtraError | None:
 
 
 class _Explaining(SourceFileLoader):
-    """Loads a module of ours as always; if a package of an extra is missing, the error says which extra."""
+    """Loads one of our modules as always; if a package of an extra is missing, the error says which extra."""
 
     def exec_module(self, module: ModuleType) -> None:
         try:
@@ -178,7 +180,7 @@ class _Finder:
 
 
 def explain_missing_packages() -> None:
-    """Let every module of ours that is imported from now on say which extra it lacks. Twice is as good as once.
+    """Let every module of this package that is imported from now on say which extra it lacks. Idempotent.
 
     The alternative is a block around the imports of some sixty modules, and one more in every module to come.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +12,19 @@ from streamtune.errors import StreamTuneError
 
 # What matplotlib writes without further packages.
 PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
+
+
+# A user and a password inside an address.
+_LOGIN = re.compile(r"(?<=://)[^/@\s\"']*:[^/@\s\"']*@")
+
+
+def redacted(text: str) -> str:
+    """Text without the passwords that stand in its addresses.
+
+    >>> redacted("cannot reach https://me:secret@flink.example/prod")
+    'cannot reach https://***@flink.example/prod'
+    """
+    return _LOGIN.sub("***@", text)
 
 
 class OutputError(StreamTuneError):

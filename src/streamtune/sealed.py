@@ -44,6 +44,7 @@ def whole_folder(path: Path, what: str, marker: str = MANIFEST) -> Iterator[Path
     check_target(path, what, marker)
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep_abandoned(path)
+    _finish_replacement(path)
     staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_HOST}-{os.getpid()}-", dir=path.parent))
     try:
         yield staging
@@ -79,7 +80,23 @@ def write_sealed(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, 
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         sealed = {**manifest, "checksums": checksums_below(staging)}
-        (staging / MANIFEST).write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
+        write_manifest(staging, json.dumps(sealed, indent=1) + "\n")
+
+
+def write_manifest(folder: Path, text: str, name: str = MANIFEST) -> None:
+    """The manifest, which holds the checksums of all other files, and in a file beside it its own checksum."""
+    (folder / name).write_bytes(text.encode("utf-8"))
+    _seal(folder, name).write_text(checksum(text.encode("utf-8")) + "\n", encoding="ascii")
+
+
+def has_whole_manifest(folder: Path, name: str = MANIFEST) -> bool:
+    """Is the manifest what was written, to the bit? Release 0.1.0 wrote no checksum of it: there, nobody can say."""
+    seal = _seal(folder, name)
+    return not seal.exists() or seal.read_bytes() == f"{checksum((folder / name).read_bytes())}\n".encode()
+
+
+def _seal(folder: Path, name: str) -> Path:
+    return (folder / name).with_suffix(".sha256")
 
 
 def checksums_below(folder: Path) -> dict[str, str]:
@@ -107,6 +124,8 @@ def read_sealed(path: Path, format_name: str, version: int) -> tuple[dict[str, A
     checksums = manifest.get("checksums")
     if not isinstance(checksums, dict):
         raise SealedFolderError(f"{path} is damaged: its manifest lists no checksums. Restore it, or make it again")
+    if not has_whole_manifest(path):
+        raise SealedFolderError(f"{file} is damaged: it is not what was written. Restore it, or make it again")
     return manifest, {name: _checked(path / name, name, expected) for name, expected in checksums.items()}
 
 
@@ -127,11 +146,24 @@ def _put_in_place(staging: Path, path: Path) -> None:
     if not path.exists():
         os.rename(staging, path)
         return
-    aside = path.with_name(f".{path.name}.old")
+    aside = _aside(path)
     shutil.rmtree(aside, ignore_errors=True)
     os.rename(path, aside)
     os.rename(staging, path)
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def _finish_replacement(path: Path) -> None:
+    """After a kill between the two renames the old folder is back; after one behind them its copy is gone."""
+    aside = _aside(path)
+    if aside.is_dir() and not path.exists():
+        os.rename(aside, path)
+    elif aside.is_dir():
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def checksum(content: bytes) -> str:

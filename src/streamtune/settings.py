@@ -39,7 +39,7 @@ _MEANINGS = {
 
 
 class SettingsError(StreamTuneError):
-    """A setting that cannot be: says where, what is allowed and what was got."""
+    """A setting that cannot be: says where, what is allowed and what was given."""
 
 
 class Settings(Frozen):
@@ -103,7 +103,7 @@ class Settings(Frozen):
 
 
 def explain(error: ValidationError, kind: type[Settings], place: str) -> str:
-    """The first problem of an error, as one sentence that names the place, what is allowed and what was got."""
+    """The first problem of an error, as one sentence that names the place, what is allowed and what was given."""
     first = error.errors(include_url=False)[0]
     path = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":

@@ -71,7 +71,7 @@ def test_names_with_punctuation_are_spelt_with_underscores_in_expressions() -> N
         ({"a": {"type": "category", "choices": ["x", "x"]}}, [], "must differ"),
         ({"a": {"type": "category", "choices": ["x"], "low": 1}}, [], "not low, high or log"),
         ({"a": {"type": "int", "low": 1, "high": 3, "default": 7}}, [], "default 7 is not a whole number in .1, 3."),
-        ({"a": {"type": "int", "low": 1, "high": 3, "step": 1}}, [], "no setting that exists"),
+        ({"a": {"type": "int", "low": 1, "high": 3, "step": 1}}, [], "not a setting that exists"),
         ({"a": {"type": "word"}}, [], "'int', 'float' or 'category'"),
         ({"1a": {"type": "int", "low": 1, "high": 3}}, [], "begins with a letter"),
         ({"a": {"type": "int", "low": 1, "high": 3}}, ["b > 1"], "uses b: the knobs are a"),

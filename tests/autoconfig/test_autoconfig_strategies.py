@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,9 +21,12 @@ CASES: list[tuple[Callable[[], Problem], Callable[[Configuration], float]]] = [
     (hints, hints_value),
 ]
 STEPS = 9
+GAUSSIAN = {"bo", "ibo", "bo180"}  # load torch and fit a process at every step
+ALL = [pytest.param(name, marks=[pytest.mark.slow] if name in GAUSSIAN else []) for name in NAMES]
 
 
-@pytest.mark.parametrize(("name", "case"), list(itertools.product((name for name in NAMES if name != "bo180"), [0, 1])))
+@pytest.mark.parametrize("case", [0, 1])
+@pytest.mark.parametrize("name", [one for one in ALL if one.values != ("bo180",)])
 def test_allowed_and_repeatable_and_pure(name: str, case: int) -> None:
     make_problem, value = CASES[case]
     problem = make_problem()
@@ -40,7 +42,7 @@ def test_allowed_and_repeatable_and_pure(name: str, case: int) -> None:
         assert [t.knobs for t in other] != [t.knobs for t in first]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_failing_trials_are_results(name: str) -> None:
     problem = mixed()
 
@@ -52,7 +54,7 @@ def test_failing_trials_are_results(name: str) -> None:
     assert len(replay(problem, make_strategy(name, problem, seed=1), measure, STEPS)) == STEPS
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_nothing_but_failures_never_ends_the_session(name: str) -> None:
     problem = hints()
 
@@ -79,7 +81,7 @@ def test_many_asked_points_keep_all_constraints(name: str, steps: int) -> None:
     assert len(asked) == steps  # replay checks every one of them
 
 
-@pytest.mark.parametrize("name", ["bo", "tpe", "ours"])
+@pytest.mark.parametrize("name", [pytest.param("bo", marks=pytest.mark.slow), "tpe", "ours"])
 def test_better_than_the_middle_of_the_space(name: str) -> None:
     """Each optimiser finds more than the median of random search within 20 steps."""
     problem = mixed()

@@ -103,6 +103,7 @@ def test_a_contentious_operator_is_found_and_left_alone() -> None:
     assert beliefs.contentious
 
 
+@pytest.mark.slow
 def test_a_study_is_resumable_and_reports(tmp_path: Path) -> None:
     scale = AutoconfigStudy(
         sizes=("small",), imbalances=(1.0,), contentions=(0.0,),

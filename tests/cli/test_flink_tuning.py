@@ -10,6 +10,7 @@ import pytest
 
 from engines.flink.fake_flink import FakeFlink
 from streamtune.cli import main
+from streamtune.cli.first_plan import PlanQuestion, answer_plan
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.clock import SystemClock
 from streamtune.control.audit import AuditTrail, read_audit
@@ -155,3 +156,16 @@ def test_the_command(
     assert 3 <= outcome["recommended"]["Map"] <= 5, "four, give or take what a wall clock does to three seconds"
     assert fake.degrees["work"] == 1
     assert read_audit(tmp_path / "audit.jsonl")[0]["event"] == "attached"
+
+
+def test_a_busy_day_is_planned_for_without_touching_the_job(
+    fake: FakeFlink, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """100/s per subtask and 400/s offered: twice that needs 8 instances, and one or two more to be sure."""
+    question = PlanQuestion("", "2x", None, None, None, "flink", fake.url, None, 0)
+    answer_plan(question, as_json=True, clock=fake.clock)
+    found = json.loads(capsys.readouterr().out)
+    assert 8 <= found["plan"]["Map"] <= 11
+    assert sum(found["rates"].values()) == pytest.approx(800, rel=0.02)
+    assert found["extrapolation"]["times_highest_seen"] > 1
+    assert not [request for request in fake.requests if not request.startswith("GET")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from cli_fuzz import command_lines, commands, problem, without_pauses, write_inputs
+from cli_fuzz import command_lines, commands, problem, warm_up, without_pauses, write_inputs
 
 CASES = 500
 
@@ -21,6 +21,10 @@ def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_inputs(folder)
     before = dict(FlinkClient.__init__.__kwdefaults__)
     without_pauses()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", "/nope")
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        warm_up(folder)
     yield folder
     FlinkClient.__init__.__kwdefaults__.update(before)
 
@@ -28,7 +32,8 @@ def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_all_commands_are_drawn() -> None:
     paths = {path for path, _ in commands()}
     assert {("tune",), ("history", "ingest"), ("flink", "up"), ("costmodel", "fine-tune")} <= paths
-    assert len(paths) >= 30
+    assert {path[0] for path in paths} >= {"place", "plan", "provision", "autoconfig", "sundog"}
+    assert len(paths) >= 45
 
 
 @given(words=command_lines())

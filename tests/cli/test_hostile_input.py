@@ -19,6 +19,18 @@ from streamtune.outputs import check_output, check_outputs, check_picture, write
 from streamtune.tuners.streamtune.memory import Memory
 from streamtune.workloads import load
 
+# Commands of the newer rooms that read a document: before and after its name.
+NEW_READERS = [
+    ("place --graph", " --hosts 2"),
+    ("place --graph graph.json --hosts 2 --current", ""),
+    ("plan good.yaml --forecast", ""),
+    ("plan good.yaml --forecast rates.csv --capacity count=100 --prices", ""),
+    ("provision plan", ""),
+    ("provision train", " --out new"),
+    ("autoconfig run", ""),
+    ("sundog evaluate folder --as-of 2013-12-20 --labels", ""),
+]
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -35,6 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("recommend nexmark-q5 --rate -1x", "at least 0, but got -"),
         ("simulate nexmark-q5 --settle-s nan", "--settle-s"),
         ("simulate nexmark-q5 --window-s 0.01", "1"),
+        ("simulate nexmark-q5 --window-s nan", "--window-s"),
+        ("simulate nexmark-q5 --window-s inf", "--window-s"),
         ("simulate nexmark-q5 --window-s 1e12", "86400"),
         ("simulate nexmark-q5 --rate bids=1,bids=2", "'bids' is given twice"),
         ("simulate nexmark-q5 --plan sink=nan", "must be a finite number"),
@@ -57,6 +71,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("history ingest new good.yaml --tolerate nope", "reasons that can be tolerated"),
         ("history label nope", "there is no history at 'nope'"),
         ("advise good.yaml --cost-model nope --hosts 999999999x16", "hosts at most"),
+        *((f"{start} /dev/zero{end}", "it is a device") for start, end in NEW_READERS),
+        *((f"{start} deep.yaml{end}", "") for start, end in NEW_READERS),
+        *((f"{start} bytes.yaml{end}", "") for start, end in NEW_READERS),
+        ("place --graph twice.json --hosts 2", "key 'name' is given twice"),
+        ("place --graph graph.json --hosts ²", "expected a number such as 10"),
+        ("place --graph graph.json --hosts 2 --plot x.txt", "'.txt'"),
+        ("place --graph graph.json --hosts 2 --out /dev/full", "it is a device"),
+        ("plan good.yaml --forecast rates.csv --picture /dev/full.txt", "'.txt'"),
+        ("provision sample CO1 --simulated --algorithm fssa:² --out x.json", "fssa:STEP"),
+        ("provision sample CO1 --simulated --steps 2 --out /dev/full", "it is a device"),
+        ("sundog show E1 --out folder --page /dev/full", "it is a device"),
     ],
 )
 def test_refused_with_a_sentence(line: str, says: str, folder: Path) -> None:
@@ -72,6 +97,13 @@ def test_names_are_shown_and_not_obeyed(line: str, folder: Path) -> None:
     assert code == 0, text
     assert "[/]" in text
     assert "\x1b[31m" not in text
+
+
+def test_an_argument_with_a_zero_byte_is_refused(folder: Path) -> None:
+    """No shell can pass one on; ``run`` can be called by anybody, and each path was a ValueError of its own."""
+    for line in (["sundog", "show", "a\0b"], ["place", "--graph", "a\0b"], ["autoconfig", "show", "\0"]):
+        code, text = outcome(line, folder)
+        assert (code, "must not have a zero byte" in " ".join(text.split())) == (2, True)
 
 
 def test_merge_keys_work(folder: Path) -> None:
@@ -118,6 +150,21 @@ def test_a_full_disk_during_the_audit_is_one_sentence(folder: Path) -> None:
     trail.close()
 
 
+def test_a_full_disk_at_the_end_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After all the work: nothing half written stays, and what was there before is still there."""
+    target = folder / "report.html"
+    target.write_text("old")
+
+    def full(_self: Path, _content: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(StreamTuneError, match=r"report\.html cannot be written: No space left on device"):
+        write_whole(target, "new")
+    assert target.read_text() == "old"
+    assert [path.name for path in folder.glob(".report*")] == []
+
+
 def test_an_audit_trail_with_odd_bytes_is_read(folder: Path) -> None:
     (folder / "audit.jsonl").write_bytes(b'{"event": "a"}\n\xff\xfe\n[1]\n{"event": "b"}\n{"ev')
     assert [event["event"] for event in read_audit(folder / "audit.jsonl")] == ["a", "b"]
@@ -138,7 +185,7 @@ def test_a_state_file_with_another_table_of_that_name(folder: Path) -> None:
 
     with sqlite3.connect(folder / "other.db") as connection:
         connection.execute("create table observations (x text)")
-    with pytest.raises(StreamTuneError, match="is not one of ours"):
+    with pytest.raises(StreamTuneError, match="was not made by StreamTune"):
         Memory(folder / "other.db", load("nexmark-q1").spec.job)
 
 
@@ -181,6 +228,17 @@ def test_stopped_and_full() -> None:
         "history label nope",
         "pretrain nope --out m",
         "cluster nope --out c",
+        "sundog run nope --knowledge kb --as-of 2013-12-20 --out o",
+        "sundog run good.yaml --knowledge nope --as-of 2013-12-20 --out o",
+        "sundog stream nope --knowledge kb --out o",
+        "sundog stream folder --knowledge kb --out o --rank nope",
+        "sundog rank nope --knowledge kb --as-of 2013-12-20",
+        "sundog train folder --as-of 2013-12-20 --labels nope --model m",
+        "sundog evaluate folder --as-of 2013-12-20 --truth nope",
+        "sundog show E1 --out nope",
+        "autoconfig run nope.yaml",
+        "autoconfig run deep.yaml",
+        "autoconfig show nope",
     ],
 )
 def test_a_refusal_loads_nothing_heavy(line: str, folder: Path) -> None:

@@ -79,7 +79,7 @@ def test_compare_sets_all_tuners_side_by_side(
         (("tune", "nexmark-q1", "--model", "nowhere"), "is not a model bundle"),
         (("tune", "nexmark-q1", "--backlog-growth", "0.03"), "has no effect with --engine simulator, only with timely"),
         (("compare", "nexmark-q1", "--tuners", "ds2,magic"), "unknown tuner 'magic'"),
-        (("bench", "fig6", "zerotune-speed"), "run the experiments of the two papers one after the other"),
+        (("bench", "fig6", "zerotune-speed"), "run the experiments of different papers one after the other"),
         (("bench", "zerotune-oops"), "unknown experiment 'zerotune-oops'"),
         (("bench", "zerotune-speed", "--seeds", "0,1"), "take one seed, but got 0,1"),
         (("bench", "zerotune-real"), "give their file with --real-runs"),

@@ -58,6 +58,7 @@ class HostileFolder:
 
     def __init__(self, seed: int, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._random = random.Random(seed)
+        self._seed = seed
         self._max_line_bytes = max_line_bytes
         self._next = 0
         self._given: list[Record] = []
@@ -205,7 +206,10 @@ class HostileFolder:
         if self._given and self._random.random() < 0.05:
             return copy.deepcopy(self._random.choice(self._given))
         self._next += 1
-        run = {**copy.deepcopy(_GOOD), "run_id": f"run-{self._next}{self._random.choice(('', '', ' ä', chr(0x1F980)))}"}
+        run = {
+            **copy.deepcopy(_GOOD),
+            "run_id": f"run-{self._seed}-{self._next}{self._random.choice(('', '', ' ä', chr(0x1F980)))}",
+        }
         run["latency_ms"] = self._random.choice((12.5, 0.0, 1e-9, 123456.789))
         if self._random.random() < 0.5:
             run["schema_version"] = 2

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from history.hostile_folders import MAX_LINE_BYTES, HostileFolder
 from history.plain_reader import differences, read_folder, stored_of
+from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import IngestReport, ingest
 from streamtune.history.settings import FollowSettings, ValidationSettings
 from streamtune.history.store import History
@@ -16,20 +19,35 @@ from streamtune.history.stream import follow
 STRICT = ValidationSettings(max_line_mb=MAX_LINE_BYTES / 2**20)
 
 
-def check_folder(
-    spark: SparkSession, seed: int, work: Path, *, streamed: bool = False
+def check_folders(
+    spark: SparkSession, seeds: Sequence[int], work: Path, *, streamed: bool = False
 ) -> tuple[IngestReport, list[str]]:
-    """What the ingest says of the folder of this seed, and what is wrong with it."""
-    folder = work / f"folder-{seed}"
-    HostileFolder(seed).write(folder)
-    history = History(spark, str(work / f"history-{seed}"))
+    """What one ingest says of the folders of these seeds together, and what is wrong with it."""
+    folder = work / "in"
+    for seed in seeds:
+        HostileFolder(seed).write(folder / f"folder-{seed}")
+    history = History(spark, str(work / "history"))
+    seed = seeds[0]
     # Small blocks, so that lines, long ones too, lie across their borders.
     spark.conf.set("spark.sql.files.maxPartitionBytes", str((128 << 20, 1 << 16, 1 << 14)[seed % 3]))
     try:
-        report = _stream(history, folder) if streamed else ingest(history, [str(folder)], validation=STRICT)
+        sources = [str(folder / f"folder-{seed}") for seed in seeds]
+        # A folder with two links in circles cannot be followed, and says so before anything is read.
+        streamed = streamed and not _is_refused(history, folder)
+        report = _stream(history, folder) if streamed else ingest(history, sources, validation=STRICT)
         return report, _problems(history, folder, report)
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+
+def _is_refused(history: History, folder: Path) -> bool:
+    below = [path for path in folder.rglob("*") if path.is_symlink() and path.is_dir()]
+    circles = [link for link in below if link.parent.resolve().is_relative_to(link.resolve())]
+    if len(circles) < 2:
+        return False
+    with pytest.raises(HistoryError, match="cannot be followed"):
+        follow(history, str(folder), FollowSettings(once=True))
+    return True
 
 
 def _stream(history: History, folder: Path) -> IngestReport:

@@ -31,6 +31,7 @@ from streamtune.history.cluster import (
     cluster,
     read_summary,
 )
+from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import ingest
 from streamtune.history.shapes import dataflow_of, run_forms, shape_counts
 from streamtune.history.store import History
@@ -176,7 +177,13 @@ def test_blocks_give_what_one_call_gives(
 
 def test_pictures_are_drawn(clustered: tuple[Path, ClusteringSummary]) -> None:
     out, _ = clustered
-    assert sorted(os.listdir(out)) == [ASSIGNMENT, "clusters.json", "clusters.png", "elbow.png"]
+    assert sorted(os.listdir(out)) == [
+        ASSIGNMENT,
+        "clusters.json",
+        "clusters.png",
+        "clusters.sha256",
+        "elbow.png",
+    ]
     for name in ("clusters.png", "elbow.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
 
@@ -241,3 +248,31 @@ def test_the_command_prints_what_it_wrote(history: History, tmp_path: Path) -> N
     assert not (out / "elbow.png").exists()  # k was given: there is no curve to draw
     shown = CliRunner().invoke(app, asked, catch_exceptions=False).stdout
     assert "3 clusters of 40 shapes, 100 runs" in shown
+
+
+def test_only_the_most_frequent_shapes(
+    history: History, flows: list[tuple[Dataflow, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A history above the limit was told to "cluster a part of it", and no option did."""
+    monkeypatch.setattr("streamtune.history.cluster.MOST_SHAPES", 20)
+    with pytest.raises(HistoryError, match=r"40 distinct dataflow shapes, the limit is 20.*--most-shapes 20"):
+        cluster(history, tmp_path / "all", settings=FAST)
+    assert not (tmp_path / "all").exists()
+    summary = cluster(history, tmp_path / "some", k=2, settings=FAST, most_shapes=10)
+    # Each of the ten shapes of the last family has as many runs as there are families, more than any other.
+    assert (summary.shapes, summary.runs) == (10, 10 * FAMILIES)
+    table = pq.read_table(tmp_path / "some" / ASSIGNMENT)
+    assert set(table.column("canonical_form").to_pylist()) == {
+        flow.canonical_form for flow, family in flows if family == FAMILIES - 1
+    }
+    assert assignment(history, tmp_path / "some").count() == 10 * FAMILIES
+
+
+def test_one_flipped_bit_in_a_clustering_is_found(clustered: tuple[Path, ClusteringSummary], tmp_path: Path) -> None:
+    shutil.copytree(clustered[0], tmp_path / "copy")
+    file = tmp_path / "copy" / SUMMARY
+    whole = file.read_bytes()
+    at = whole.index(b'"runs"') + len(b'"runs":')
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(HistoryError, match=r"clusters\.json is"):
+        read_summary(tmp_path / "copy")

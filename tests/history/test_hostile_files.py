@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import IngestReport, ingest
 from streamtune.history.store import History
 from streamtune.history.stream import FollowSettings, follow
@@ -123,3 +125,41 @@ def test_links_that_lead_in_circles_are_followed_once(spark: SparkSession, tmp_p
     follow(streamed, str(tmp_path / "in"), FollowSettings(once=True)).awaitTermination(120)
     assert streamed.rejected.rows() == 0
     assert stored(streamed) == {"once"}
+
+
+def test_a_followed_folder_tells_of_files_that_spark_passes_over(
+    spark: SparkSession, tmp_path: Path, good_run: Run
+) -> None:
+    """Spark lists empty files and then drops them: an empty Parquet file, or a pipe, was lost without a reason."""
+    folder = tmp_path / "in"
+    write_lines(folder / "sound.jsonl", [good_run(run_id="sound")])
+    (folder / "empty.parquet").touch()
+    (folder / "empty.jsonl").touch()
+    os.mkfifo(folder / "pipe.jsonl")
+    history, reports = History(spark, str(tmp_path / "history")), []
+    for _ in range(2):
+        follow(history, str(folder), FollowSettings(once=True), on_batch=reports.append).awaitTermination(120)
+    assert sum(report.files for report in reports[:2]) == 4
+    assert stored(history) == {"sound"}
+    assert rejected(history) == {("empty.parquet", "unreadable_file"): 1, ("pipe.jsonl", "unsupported_file"): 1}
+
+
+def test_a_followed_loop_is_read_once_whatever_the_batches(spark: SparkSession, tmp_path: Path, good_run: Run) -> None:
+    """With small batches, each of the 41 names of one file came in a batch of its own, as 40 duplicates."""
+    write_lines(tmp_path / "in" / "day" / "runs.jsonl", [good_run(run_id="once")])
+    (tmp_path / "in" / "day" / "up").symlink_to(tmp_path / "in")
+    history = History(spark, str(tmp_path / "history"))
+    follow(history, str(tmp_path / "in"), FollowSettings(once=True, max_files=9)).awaitTermination(120)
+    assert stored(history) == {"once"}
+    assert history.rejected.rows() == 0
+
+
+def test_two_circles_of_links_are_not_followed(spark: SparkSession, tmp_path: Path, good_run: Run) -> None:
+    """Spark would list 2⁴⁰ folders; reading the same folder once is no trouble."""
+    write_lines(tmp_path / "in" / "day" / "runs.jsonl", [good_run(run_id="once")])
+    for name in ("up", "also-up"):
+        (tmp_path / "in" / "day" / name).symlink_to(tmp_path / "in")
+    history = History(spark, str(tmp_path / "history"))
+    with pytest.raises(HistoryError, match=r"also-up.*lead back up.*ingest without --follow"):
+        follow(history, str(tmp_path / "in"), FollowSettings(once=True))
+    assert ingest(history, [str(tmp_path / "in")]) == IngestReport(1, 1, 1, 0, True)

@@ -144,7 +144,7 @@ def test_plan_shows_how_a_job_is_understood(
 
 def test_down_without_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "flink", "down", "--port", str(free_port())) == 0
-    assert "no cluster of ours" in capsys.readouterr().out
+    assert "no cluster started by StreamTune" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["up", "down", "status", "submit", "rates", "plan"])

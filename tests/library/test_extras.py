@@ -96,6 +96,7 @@ def test_a_plain_install_imports_all_that_needs_no_extra_and_says_what_the_rest_
 @pytest.mark.parametrize(
     "extras", sorted({tuple(sorted(one.split(","))) for one in EXPECTED.values() if one}), ids="+".join
 )
+@pytest.mark.slow
 def test_an_extra_is_enough_for_what_it_names(extras: tuple[str, ...]) -> None:
     names = [name for name in modules() if needs_of(name) == frozenset(extras)]
     if not names:

@@ -1,4 +1,4 @@
-"""What a run on real hosts should send: frames, messages, tuples and bytes counted by hand."""
+"""What a run on real hosts should send: buffers, acknowledgements, tuples and bytes counted by hand."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import pytest
 
 from streamtune.experiments.placement.flows import task_flows
 from streamtune.experiments.placement.hop_model import FlinkModel, TimelyModel
-from streamtune.experiments.placement.real_hosts import RealPlacementStudy, rate_for
+from streamtune.experiments.placement.real_design import RealPlacementStudy
+from streamtune.experiments.placement.real_hosts import at_rate, rate_for
+from streamtune.experiments.placement.real_tables import same_order
 from streamtune.labs.hosts.work import TaskWork
+from streamtune.placement.fluid import FluidHosts, HostLimits
+from streamtune.placement.wire import HopCost
 from streamtune.workloads.placement_topologies import payload
 
 FLOWS = task_flows(payload(2, depth=2, tuple_bytes=100))  # spout-0 spout-1 metrics-0 bolt1-0 bolt1-1 bolt2-0 bolt2-1
@@ -21,36 +25,60 @@ def work(part: np.ndarray, rate: float, count: int) -> TaskWork:  # type: ignore
 
 
 def test_flink_sends_a_buffer_when_it_is_full_or_old() -> None:
-    # Two lines with one remote hop: 1,000 tuples of 100 bytes in 10 s: 100 flushes and 100,000 / 8,192 buffers.
-    frames, messages = FlinkModel().counts(work(FIRST_HOP_REMOTE, 100, 1000), 2)
-    assert frames == 0
-    assert messages == pytest.approx(2 * (100 + 100_000 / 8192))
+    # Two lines with one remote hop each, on a connection of its own: 100 tuples/s of 100 bytes are 10 flushes a second
+    # and 10,000 / 8,192 full buffers.
+    each = 10 + 10_000 / 8192
+    messages, acknowledgements = FlinkModel().own_terms(work(FIRST_HOP_REMOTE, 100, 1000), 2)
+    assert messages == pytest.approx(2 * each)
+    assert acknowledgements == pytest.approx(2 * each / (1 + 0.04 * each))
     # Slower than a tuple per flush, every tuple is a buffer of its own.
-    _, slow = FlinkModel().counts(work(FIRST_HOP_REMOTE, 1, 10), 2)
-    assert slow == pytest.approx(2 * (10 + 1000 / 8192))
-    assert FlinkModel().counts(work(ALL_LOCAL, 100, 1000), 2) == (0, 0)
+    slow, _ = FlinkModel().own_terms(work(FIRST_HOP_REMOTE, 1, 10), 2)
+    assert slow == pytest.approx(2 * (1 + 100 / 8192))
+    assert FlinkModel().own_terms(work(ALL_LOCAL, 100, 1000), 2) == (0, 0)
+
+
+def test_channels_between_the_same_hosts_share_acknowledgements() -> None:
+    cost = HopCost(overhead_bytes=0, byte_factor=0, message_bytes=0, ack_bytes=100, buffer_bytes=1e12, flushes_per_s=10)
+    rates, sizes = np.array([50.0, 50.0]), np.array([8.0, 8.0])
+    alone = cost.between_hosts(rates, sizes, np.array([0, 1]), np.array([1, 0]), 2)
+    shared = cost.between_hosts(rates, sizes, np.array([0, 0]), np.array([1, 1]), 2)
+    assert alone.sum() == pytest.approx(2 * 100 * 10 / 1.4)  # 10 messages/s: 1 + 0.04 · 10
+    assert shared.sum() == pytest.approx(100 * 20 / 1.8)
+    assert alone.diagonal().tolist() == [0, 0]
+
+
+def test_the_fluid_model_and_the_fitted_one_are_the_same() -> None:
+    model = FlinkModel((120.0, 300.0, 20.0, 1.01))
+    flows = at_rate(FLOWS, 40)
+    run = FluidHosts(flows, 2, HostLimits(mbit_per_s=1e9, cores=1e6), model.hop_cost).run(FIRST_HOP_REMOTE)
+    assert run.bytes_per_tuple == pytest.approx(model.predicted(work(FIRST_HOP_REMOTE, 40, 400), 2))
 
 
 def test_timely_tells_every_other_worker_of_every_message() -> None:
-    assert TimelyModel().counts(work(ALL_LOCAL, 100, 1000), 2) == (0, 0)
-    # 10 s are 10 batches; in each both lines send one message, and two workers tell one other.
-    assert TimelyModel().counts(work(FIRST_HOP_REMOTE, 100, 1000), 2) == (pytest.approx(10 * 2 * 2 * 1), 0)
+    assert TimelyModel().own_terms(work(ALL_LOCAL, 100, 1000), 2) == (0, 0)
+    # One batch a second; in each both lines send one message, and two workers tell one other.
+    assert TimelyModel().own_terms(work(FIRST_HOP_REMOTE, 100, 1000), 2) == pytest.approx((2 * 2 * 1, 2))
 
 
 def test_coefficients_are_found_again() -> None:
-    true = FlinkModel(message=300.0, overhead=20.0, factor=1.01)
+    true = FlinkModel((120.0, 300.0, 20.0, 1.01))
     rows, values = [], []
-    for part, rate, size in ((FIRST_HOP_REMOTE, 100, 16), (FIRST_HOP_REMOTE, 100, 3072), (FIRST_HOP_REMOTE, 5, 16)):
+    for rate, size in ((100, 16), (100, 3072), (5, 16), (30, 16), (1000, 100)):
         flows = task_flows(payload(2, depth=2, tuple_bytes=size))
-        short, long = (TaskWork.of(flows, part, rate, count) for count in (500, 1500))
-        rows.append(true.features(short, long, 2))
-        values.append(true.predicted(short, long, 2))
-    found = FlinkModel().fitted(np.array(rows), np.array(values))
-    assert (found.message, found.overhead, found.factor) == pytest.approx((300.0, 20.0, 1.01), rel=1e-6)
+        run = TaskWork.of(flows, FIRST_HOP_REMOTE, rate, 10 * rate)
+        rows.append(true.terms(run, 2))
+        values.append(true.predicted(run, 2))
+    assert FlinkModel().fitted(rows, values).coefficients == pytest.approx(true.coefficients, rel=1e-6)
 
 
-def test_large_tuples_come_more_slowly() -> None:
-    scale = RealPlacementStudy(rate=1500, spout_bytes_per_s=1.5e6)
-    assert rate_for(task_flows(payload(4, depth=7, tuple_bytes=16)), scale) == 1500
-    # 7 hops of 3,072 bytes are 21.5 kB a tuple.
-    assert rate_for(task_flows(payload(4, depth=7)), scale) == pytest.approx(1.5e6 / (7 * 3072))
+def test_rates_leave_the_machine_idle_for_a_good_part() -> None:
+    scale = RealPlacementStudy(rate=1500, hops_per_s=20_000, bytes_per_s=16e6)
+    assert rate_for(task_flows(payload(1, depth=7, tuple_bytes=16)), scale) == 1500
+    # 4 spouts and 7 hops each: 28 hops per tuple of each spout.
+    assert rate_for(task_flows(payload(4, depth=7, tuple_bytes=16)), scale) == pytest.approx(20_000 / 28)
+    assert rate_for(task_flows(payload(4, depth=7)), scale) == pytest.approx(16e6 / (28 * 3072))
+
+
+def test_order_of_schedulers_is_that_of_those_that_differ() -> None:
+    assert same_order({"a": 0.0, "b": 0.1, "c": 500.0}, {"a": 0.0, "b": 0.0, "c": 480.0})
+    assert not same_order({"a": 100.0, "b": 200.0}, {"a": 250.0, "b": 240.0})

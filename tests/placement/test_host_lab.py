@@ -178,3 +178,15 @@ def test_a_real_timely_sends_the_bytes_the_graph_predicts() -> None:
     assert ideal < 200_000  # connections and progress alone
     predicted = ideal + sum(count * (48.0 + 1.03 * size) for count, size in work.remote())
     assert total == pytest.approx(predicted, rel=0.10)
+
+
+@needs_hosts
+def test_links_get_another_bandwidth_while_the_lab_runs() -> None:
+    with HostNetwork(2, 100) as network:
+        network.limit(7.5)
+        for place, device in ((network.name(1), "eth0"), (network.switch, "s1")):
+            shown = subprocess.run(
+                ["tc", "-n", place, "qdisc", "show", "dev", device], capture_output=True, text=True, check=True
+            ).stdout
+            assert "tbf" in shown
+            assert "rate 7500Kbit" in shown

@@ -176,7 +176,7 @@ def test_a_balance_that_cannot_be_kept_is_said_with_its_reason() -> None:
     # Total 10, mean 5: the largest task alone is 7 / 5.
     assert placed.imbalance == pytest.approx(1.4)
     assert not placed.imbalance_kept
-    assert "imbalance 1.03 cannot be kept: no placement has less than 1.4 (task 'a' is the largest)" in placed.notes[0]
+    assert "imbalance 1.03 cannot be kept: no placement has less than 1.4 (task 'a' alone)" in placed.notes[0]
 
 
 def test_the_lower_bound_knows_tasks_that_must_share() -> None:

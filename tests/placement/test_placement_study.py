@@ -9,15 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from streamtune.cli import app
 from streamtune.errors import StreamTuneError
+from streamtune.experiments.placement import bench
 from streamtune.experiments.placement.arena import QUICK
 from streamtune.experiments.placement.bench import run_study
 from streamtune.experiments.placement.flows import job_topology, task_flows
 from streamtune.experiments.placement.study import EXPERIMENTS
+from streamtune.labs.hosts import HostsUnavailableError
 from streamtune.placement import Hosts, Problem, scheduler
-from streamtune.placement.fluid import FluidHosts, HopCost, HostLimits
+from streamtune.placement.fluid import FluidHosts, HostLimits
 from streamtune.placement.unroll import rates_of, unrolled
+from streamtune.placement.wire import HopCost
 from streamtune.workloads import catalogue
 from streamtune.workloads.placement_topologies import (
     TOPOLOGIES,
@@ -30,7 +35,10 @@ from streamtune.workloads.placement_topologies import (
 )
 
 OPENGOV = task_flows(opengov(4))
-BYTES_ONLY = HopCost(overhead_bytes=0, byte_factor=1, local_us=0, remote_us=0, remote_ns_per_byte=0, service_us=100)
+BYTES_ONLY = HopCost(
+    overhead_bytes=0, byte_factor=1, message_bytes=0, ack_bytes=0, local_us=0, remote_us=0, remote_ns_per_byte=0,
+    service_us=100,
+)  # fmt: skip
 
 
 def test_sizes_are_those_of_the_thesis() -> None:
@@ -115,8 +123,13 @@ def test_bytes_of_the_fluid_are_those_of_the_graph() -> None:
     flows = task_flows(opengov(5))
     graph = flows.graph()
     placed = scheduler("greedy").place(Problem(graph, Hosts.equal(5)))
-    ran = FluidHosts(flows, 5, HostLimits(mbit_per_s=1e9, cores=1e6)).run(placed.part)
-    assert ran.remote_bytes_per_s == pytest.approx(placed.remote_bytes_per_s)
+    free = HostLimits(mbit_per_s=1e9, cores=1e6)
+    # A graph knows no hosts: each channel is acknowledged by itself there, and together with others on real links.
+    assert FluidHosts(flows, 5, free).run(placed.part).remote_bytes_per_s <= placed.remote_bytes_per_s
+    alone = HopCost(ack_bytes=0)
+    by_hand = Problem(flows.graph(alone), Hosts.equal(5)).place(placed.part, "greedy", 0.0)
+    ran = FluidHosts(flows, 5, free, alone).run(placed.part)
+    assert ran.remote_bytes_per_s == pytest.approx(by_hand.remote_bytes_per_s)
 
 
 def test_an_ordinary_job_is_the_same_as_a_topology_and_as_a_graph() -> None:
@@ -129,19 +142,25 @@ def test_an_ordinary_job_is_the_same_as_a_topology_and_as_a_graph() -> None:
     assert flows.graph(BYTES_ONLY).total_bytes_per_s == pytest.approx(graph.total_bytes_per_s)
 
 
+@pytest.mark.slow
 def test_the_study_runs_and_reports(tmp_path: Path) -> None:
-    report, results = tmp_path / "report.html", tmp_path / "results.json"
-    chosen = ["fig6", "fig8", "fig12", "table2", "ordinary"]
-    tables = run_study(chosen, quick=True, report=report, results=results)
-    assert [table.key for table in tables] == chosen
-    assert json.loads(results.read_text())[0]["key"] == "fig6"
+    report, results, work = tmp_path / "report.html", tmp_path / "results.json", tmp_path / "work"
+    chosen = [f"placement-{name}" for name in ("fig6", "fig8", "fig12", "table2", "ordinary")]
+    command = ["bench", *chosen, "--quick", "--work", str(work), "--report", str(report), "--results", str(results)]
+    done = CliRunner().invoke(app, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    records = json.loads(results.read_text())
+    assert [f"placement-{record['key']}" for record in records] == chosen
     text = report.read_text()
     assert text.count("<section") == len(chosen)
     assert "http" not in text.replace("data:image", "")  # needs nothing from elsewhere
-    fig6 = {(row[0], row[1], row[2]): row for row in tables[0].rows}
+    fig6 = {(row[0], row[1], row[2]): row for row in records[0]["rows"]}
     for hosts in QUICK.ends:
         assert fig6[hosts, "payload", "ours"][3] == 0  # no byte leaves a host
-        assert float(str(fig6[hosts, "reference", "ours-equal"][3])) <= float(str(fig6[hosts, "reference", "metis"][3]))
+        assert fig6[hosts, "reference", "ours-equal"][3] <= fig6[hosts, "reference", "metis"][3]
+    # A second run takes what is there: equal tables, and nothing is worked out again.
+    again = run_study(chosen, quick=True, work=work, tell=lambda name: pytest.fail(f"{name} was run again"))
+    assert [table.to_record() for table in again] == records
 
 
 def test_every_other_experiment_runs() -> None:
@@ -153,6 +172,29 @@ def test_every_other_experiment_runs() -> None:
         assert table.to_markdown().count("\n|") == len(table.rows) + 2
 
 
-def test_unknown_experiments_are_refused() -> None:
-    with pytest.raises(StreamTuneError, match="no experiment 'fig99' of placement"):
-        run_study(["fig99"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["placement-fig99"], "unknown experiment 'placement-fig99'"),
+        (["placement-fig6", "fig6"], "different papers"),
+        (["placement-fig6", "--plans", "100"], "--plans has no effect on the experiments of placement"),
+        (["fig6", "--minutes", "3"], "--minutes has no effect on the experiments of streamtune"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(StreamTuneError, match=message):
+        CliRunner().invoke(app, ["bench", *arguments], catch_exceptions=False)
+
+
+def test_without_namespaces_the_whole_study_leaves_real_hosts_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise HostsUnavailableError("no namespaces here")
+
+    monkeypatch.setattr(bench, "check_allowed", refuse)
+    monkeypatch.setattr(bench, "PLACEMENT", ["placement-table2"])
+    said: list[str] = []
+    tables = run_study(["placement"], quick=True, tell=said.append)
+    assert [table.key for table in tables] == ["table2"]
+    assert [text for text in said if "left out: no namespaces here" in text]
+    with pytest.raises(HostsUnavailableError):
+        run_study(["placement-real-flink"], quick=True)

@@ -11,7 +11,7 @@ from provisioning.provisioning_problems import by_enumeration, by_milp, is_serve
 from streamtune.provisioning import Problem, Size, SolverSettings, plan_by, plan_exact
 from streamtune.provisioning.levels import needed_counts, plan_one_size
 
-SEARCH = SolverSettings(exact_steps=1.0, seconds=0.4)  # no whole lattice: descent and relaxation alone
+SEARCH = SolverSettings(exact_steps=1.0, seconds=0.4)  # no whole lattice: descent and bounds alone
 
 
 def sizes_of(*pairs: tuple[float, float]) -> tuple[Size, ...]:

@@ -34,6 +34,7 @@ def test_every_model_follows_its_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("operator", ["CO1", "CO2", "CMO1", "CMO2"])
+@pytest.mark.slow
 def test_ours_is_at_least_as_good_as_the_forest_on_real_samples(operator: str) -> None:
     stored = json.loads((Path(__file__).parent / "real_samples.json").read_text())[operator]
     model = train(operator, [Sample(**row) for row in stored])
@@ -52,6 +53,7 @@ def test_a_model_survives_its_folder_without_pickle(tmp_path: Path) -> None:
         OperatorModel.load(tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_a_slower_operator_is_noticed_and_a_noisy_one_is_not() -> None:
     model = train("CMO2", samples_of())
     quiet = DriftDetector(model)

@@ -130,7 +130,7 @@ def test_samples_survive_a_file(tmp_path: Path) -> None:
     samples = [Sample(cpu=1, memory_mb=64, performance_per_s=5.0)]
     write_samples(tmp_path / "co1.json", "CO1", samples, {"sampler": "test"})
     assert read_samples(tmp_path / "co1.json") == ("CO1", samples)
-    with pytest.raises(ProvisioningError, match="no ordinary file"):
+    with pytest.raises(ProvisioningError, match="not an ordinary file"):
         write_samples(tmp_path, "CO1", samples, {})
     (tmp_path / "bad.json").write_text('{"operator": "x", "samples": [{"cpu": -1}]}')
     with pytest.raises(ProvisioningError, match="a sample's cpu: Input should be greater than 0, but got -1"):

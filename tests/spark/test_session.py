@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from streamtune.errors import EngineError
+from streamtune.labs.flink.distribution import check_java
 from streamtune.spark import session as session_module
 from streamtune.spark.errors import StorageError
 from streamtune.spark.session import parse_conf
@@ -47,6 +49,20 @@ def test_missing_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(StorageError, match="openjdk-17"):
         session_module._require_java()
+
+
+def test_a_java_that_may_not_run_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PermissionError was a traceback, with Spark and with Flink; a file that is not a program was one too."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_bytes(b"\x7fELF, and no more")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    for mode in (0o644, 0o755):
+        java.chmod(mode)
+        with pytest.raises(StorageError, match="bin/java cannot be executed"):
+            session_module._require_java()
+        with pytest.raises(EngineError, match="bin/java cannot be executed"):
+            check_java()
 
 
 def test_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

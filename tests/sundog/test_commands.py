@@ -97,7 +97,7 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path, knowledge_folder: Path)
     assert "there are no rankings" in refused("show", "x", *out)
     assert "no entity has the id or the name 'nix'" in refused("show", "nix", *out, *knowledge)
     assert "2 entities are called 'å'" in refused("show", "å", *out, *knowledge)
-    assert "is not an ordinary file" in refused("show", "ny", *out, "--page", str(tmp_path))
+    assert "it is a folder" in refused("show", "ny", *out, "--page", str(tmp_path))
     assert (
         CliRunner().invoke(app, ["run", "logs", *knowledge, "--as-of", "2014-01-01", *out, "--window", "0"]).exit_code
     )
@@ -107,4 +107,4 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path, knowledge_folder: Path)
 def test_no_such_logs(tmp_path: Path, knowledge_folder: Path) -> None:
     common = ["--knowledge", str(knowledge_folder), "--as-of", "2014-01-01", "--out", str(tmp_path / "out")]
     assert "no file or folder" in refused("run", str(tmp_path / "nowhere"), *common)
-    assert "is no folder" in refused("run", str(tmp_path), "--knowledge", str(tmp_path / "kb-not"), *common[2:])
+    assert "is not a folder" in refused("run", str(tmp_path), "--knowledge", str(tmp_path / "kb-not"), *common[2:])

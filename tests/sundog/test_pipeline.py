@@ -93,7 +93,7 @@ def test_broken_lines_go_to_quarantine(
     (tmp_path / "logs/e.jsonl").write_text("")
     sundog = Sundog(spark, load_knowledge(knowledge_folder), str(tmp_path / "out"), SMALL)
     report = sundog.run([str(tmp_path / "logs")], [date(2014, 1, 16)], [1])
-    quarantine = pd.read_parquet(tmp_path / "out/quarantine")
+    quarantine = pd.read_parquet(tmp_path / "out/quarantine").sort_values(["file", "position"])
     in_a = quarantine[quarantine.file.str.endswith("a.jsonl")]
     assert in_a["reason"].tolist() == [*(reason for reason, _ in broken), "not_utf8"]
     content = file.read_bytes()
@@ -105,6 +105,25 @@ def test_broken_lines_go_to_quarantine(
     assert report.counts.broken == len(quarantine) == sum(report.reasons.values())
     assert report.counts.with_entity == 3
     assert report.counts.add_up
+
+
+def test_a_batch_done_again_replaces_its_quarantine(
+    spark: SparkSession, tmp_path: Path, knowledge_folder: Path, write_log: WriteLog
+) -> None:
+    """As after a crash between the writing of panes and their commit, with slices of another size the second time."""
+    write_log(tmp_path / "logs/a.jsonl", [*make_lines(100), *["oops"] * 50])
+    knowledge = load_knowledge(knowledge_folder)
+    found = []
+    for size in (100, 1000):
+        settings = SundogSettings(buckets=2, slice_bytes=size)
+        sundog = Sundog(spark, knowledge, str(tmp_path / "out"), settings)
+        part = sundog.count(sundog.inputs([str(tmp_path / "logs")]), 2)
+        found.append((len(list((tmp_path / "out/quarantine").iterdir())), part.counts, part.reasons))
+        quarantine = pd.read_parquet(tmp_path / "out/quarantine")
+        assert quarantine["reason"].tolist() == ["not_json"] * 50
+        assert quarantine["position"].is_unique
+    assert found[0][1:] == found[1][1:]
+    assert found[0][0] > found[1][0] > 0, "one file per slice with broken lines"
 
 
 def test_timestamps_and_whole_numbers_in_parquet(tmp_path: Path) -> None:
@@ -141,10 +160,10 @@ def test_slices_share_the_lines(tmp_path: Path, write_log: WriteLog, size: int) 
 
 GOOD_ENTITY = '{"id": "a", "names": ["b"], "type": "t"}\n'
 BAD_BASES: dict[str, tuple[str | None, str | None, str]] = {
-    "no_folder": (None, None, "no folder"),
+    "no_folder": (None, None, "is not a folder"),
     "no_relations": (GOOD_ENTITY, None, "relations.jsonl is missing"),
     "twice": (GOOD_ENTITY * 2, "", "'a' is there twice"),
-    "not_json": ("{", "", "entities.jsonl line 1: no valid JSON"),
+    "not_json": ("{", "", "entities.jsonl line 1 is not valid JSON"),
     "names": ('{"id": "a", "names": "b", "type": "t"}', "", "list of texts, but got 'b'"),
     "no_type": ('{"id": "a", "names": ["b"]}', "", "'type' must be a text"),
     "empty": ("\n", "", "has no entities"),

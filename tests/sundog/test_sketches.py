@@ -69,6 +69,28 @@ def test_large_sketches_know_no_order_either(size: int) -> None:
         assert abs(users(whole)[0] - size) <= 1, "small sets are counted, not estimated"
 
 
+@given(st.data(), st.integers(1, 12))
+@settings(max_examples=40)
+def test_counting_a_union_is_as_good_as_making_it(data: st.DataObject, days: int) -> None:
+    """Windows only need numbers: ``totals`` must say what the merged sketches would, to the last digit."""
+    sizes = st.sampled_from([0, 1, 5, 40, MOST_COUPONS // 2, MOST_COUPONS, MOST_COUPONS + 1, 3 * MOST_COUPONS])
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    crowd = coupons_of_hashes(random.integers(0, 2**64, 4 * MOST_COUPONS, dtype=np.uint64))
+    parts = []
+    for day in range(days):
+        for key in (3, 9):
+            coupons = random.choice(crowd, data.draw(sizes))
+            ones = np.ones(len(coupons), np.int64)
+            columns = (day * ones).astype(np.int32), (key * ones).astype(np.uint32), ones, ones.astype(np.int32)
+            parts.append(Packed(*columns, coupons).merged())
+    panes = Packed.joined(parts)
+    one_day = Packed(0 * panes.days, panes.keys, panes.events, panes.lengths, panes.words).merged()
+    keys, events, found = panes.totals()
+    assert keys.tolist() == one_day.keys.tolist()
+    assert events.tolist() == one_day.events.tolist()
+    assert found.tolist() == users(one_day)
+
+
 def rows_of(packed: Packed, part: slice) -> Packed:
     return Packed(*(getattr(packed, name)[part] for name in ("days", "keys", "events", "lengths", "words")))
 

@@ -176,7 +176,7 @@ def run_follower(knowledge: Path, folder: Path, out: Path, kill_after_s: float |
     assert job.stdout is not None
     assert job.stdout.readline() == "ready\n"
     if kill_after_s is None:
-        answer, _ = job.communicate(timeout=240)
+        answer, _ = job.communicate(timeout=180 + 10 * len(list(folder.iterdir())))  # a batch per file that is left
         return answer.endswith("done\n")
     time.sleep(kill_after_s)
     done = job.poll() is not None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics
 from streamtune.settings import SettingsError
 from streamtune.tuners import FlinkAutoscaler, FlinkAutoscalerSettings
 from streamtune.tuners.flink_autoscaler import Target, align, capacity_for
@@ -213,3 +215,25 @@ def test_needs_grow_with_the_offered_rate(rate: float, more: float, busy: float)
 def test_bad_settings_are_refused(bad: dict[str, float], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         FlinkAutoscalerSettings(**bad)  # type: ignore[arg-type]
+
+
+def test_the_true_processing_rate_is_infinite_zero_or_unknown() -> None:
+    """Idle: any rate. Busy without a record: 0, which is a number. Nothing measured: unknown."""
+    tuner = FlinkAutoscaler(two_sources(b_read_twice=False))
+
+    def rate(taken: float, busy: float) -> float | None:
+        found = OperatorMetrics(
+            parallelism=1,
+            records_in_per_s=taken,
+            records_out_per_s=taken,
+            busy_ms_per_s=1000 * busy,
+            idle_ms_per_s=1000 * (1 - busy),
+            backpressured_ms_per_s=0.0,
+        )
+        return tuner._true_processing_rate(tuner.job.dataflow.order[-1], found)
+
+    assert rate(100.0, 0.0) == math.inf
+    assert rate(100.0, 0.5) == 200.0
+    assert rate(0.0, 0.5) == 0.0
+    assert rate(math.nan, 0.5) is None
+    assert rate(100.0, math.nan) is None

@@ -53,3 +53,16 @@ def test_it_passes_through_what_was_seen(history: dict[int, float]) -> None:
 
 def test_one_point_says_nothing_about_smoothness() -> None:
     assert GaussianProcess.fit([32], [3200.0]).length_scale == pytest.approx(max(LENGTH_SCALES))
+
+
+@pytest.mark.parametrize("contention", [0.0, 0.01, 0.05])
+def test_the_climb_ends_where_a_gradient_optimiser_from_the_same_start_ends(contention: float) -> None:
+    """L-BFGS-B over length scale and amplitude from 2.5, as published; what counts is the curve between the points."""
+    x = [1, 2, 4, 8, 16, 21, 23, 32]
+    y = [100 * p / (1 + contention * (p - 1)) for p in x]
+    ours = GaussianProcess.climb(x, y)
+    kernel = kernels.ConstantKernel(1.0, (1e-5, 1e5)) * kernels.RBF(2.5, (1e-5, 1e5))
+    theirs = sklearn_processes.GaussianProcessRegressor(kernel, alpha=JITTER, n_restarts_optimizer=0)
+    theirs.fit(np.array(x, dtype=float)[:, None], np.array(y) / max(y))
+    between = np.arange(1.0, 33.0)
+    np.testing.assert_allclose(ours.mean(between) / max(y), theirs.predict(between[:, None]), atol=0.03)

@@ -40,7 +40,12 @@ def in_other_units(seen: Observation, factor: float) -> Observation:
         rates = {"records_in_per_s": one.records_in_per_s * factor, "records_out_per_s": one.records_out_per_s * factor}
         operators[key] = one.model_copy(update={**rates, "lag_records": lag})
     rates = {source: rate * factor for source, rate in seen.source_rates.items()}
-    return seen.model_copy(update={"operators": operators, "source_rates": rates})
+    edges = tuple(
+        edge.model_copy(update={"records_per_s": edge.records_per_s * factor})
+        for edge in seen.edges
+        if edge.records_per_s is not None
+    )
+    return seen.model_copy(update={"operators": operators, "source_rates": rates, "edges": edges})
 
 
 def observe(emulated: EmulatedJob, degree: int) -> Observation:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from streamtune_docs import reasons, rooms, schema, settings
+from streamtune_docs import http_api, reasons, rooms, schema, settings
 from streamtune_docs.fields import table_of
 
 DOCS = Path(__file__).resolve().parents[2]
@@ -17,6 +17,7 @@ _COMMITTED: dict[str, Callable[[str], str]] = {
     "settings": lambda _argument: settings.page(),
     "schema": schema.part,
     "reasons": lambda _argument: reasons.table(),
+    "http-api": lambda _argument: http_api.table(),
     "rooms": lambda _argument: rooms.table(),
 }
 

@@ -107,4 +107,4 @@ def _shown(names: tuple[str, ...]) -> str:
     """Rooms by name, or where there are many by the first of them: the table is in the order of the layers."""
     if len(names) > 5:
         return f"all {len(names)} from `{names[0]}` down"
-    return ", ".join(f"`{name}`" for name in names) or "nothing of ours"
+    return ", ".join(f"`{name}`" for name in names) or "no other room"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from streamtune.autoconfig.journal import make_folder
 from streamtune.autoconfig.problem import Problem
 from streamtune.autoconfig.trial import Trial, scores
-from streamtune.errors import StreamTuneError
+from streamtune.outputs import write_whole
 
 _MOST_KNOBS = 14
 
@@ -81,9 +82,9 @@ def _save(figure: object, path: Path) -> Path:
     from matplotlib.figure import Figure
 
     assert isinstance(figure, Figure)
-    if path.exists() and not path.is_file():
-        raise StreamTuneError(f"{path} is not an ordinary file: choose another folder for the plots")
     figure.tight_layout()
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    write_whole(path, drawn.getvalue())
     plt.close(figure)
     return path

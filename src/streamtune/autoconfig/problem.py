@@ -9,11 +9,11 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from streamtune.autoconfig.expressions import Expression
 from streamtune.autoconfig.space import Space, SpaceError, Value
+from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 
@@ -113,11 +113,9 @@ def load_problem(path: Path) -> Problem:
     :raises SpaceError: names the file and the place, says what is wrong.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpaceError(f"{path} cannot be read: {error.strerror}. Check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpaceError(f"{path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+        data = read_document(path)
+    except DocumentError as error:
+        raise SpaceError(f"{path} {error.problem}") from error
     return parse_problem(data, str(path))
 
 
@@ -153,7 +151,7 @@ def _in_words(error: ValidationError) -> str:
     where = ".".join(str(part) for part in first["loc"] if part not in {"bool", "int", "float", "str"})
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        message = "is no setting that exists here"
+        message = "is not a setting that exists here"
     return f"{where}: {message}" if where else message
 
 

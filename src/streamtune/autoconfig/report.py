@@ -36,7 +36,7 @@ def read_session(store: Path) -> Session:
 def config_file(problem: Problem, knobs: Mapping[str, Value]) -> str:
     """What to put into the config file: Spark's ``key value``, Flink's YAML, else plain YAML.
 
-    Knobs without a ``key`` are no settings of the engine (a batch size of the application, for instance): they come
+    Knobs without a ``key`` are not settings of the engine (a batch size of the application, for instance): they come
     as comments, so that the text can be pasted as it is.
     """
     lines = []

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from streamtune import __version__
-from streamtune.cli import autoconfig, config, costmodel, flink, history, model, provision, sundog, workloads
+from streamtune.cli import autoconfig, config, costmodel, flink, history, model, provision, sundog, token, workloads
 from streamtune.cli.advise import advise
 from streamtune.cli.bench import bench
 from streamtune.cli.cluster import cluster
@@ -19,6 +19,7 @@ from streamtune.cli.collect import collect
 from streamtune.cli.compare import compare
 from streamtune.cli.demo import demo
 from streamtune.cli.distance import distance
+from streamtune.cli.learn import learn
 from streamtune.cli.model import pretrain
 from streamtune.cli.net import caught
 from streamtune.cli.options import use_config
@@ -27,9 +28,11 @@ from streamtune.cli.place import place
 from streamtune.cli.plan import plan
 from streamtune.cli.predict import predict
 from streamtune.cli.recommend import recommend
+from streamtune.cli.serve import serve
 from streamtune.cli.simulate import oracle, simulate
 from streamtune.cli.tune import tune
 from streamtune.cli.validate import validate
+from streamtune.errors import StreamTuneError
 
 app = typer.Typer(
     name="streamtune",
@@ -47,6 +50,7 @@ QUESTIONS: dict[str, tuple[Any, ...]] = {
     "How big each instance is": (provision.app,),
     "Where instances run": (place,),
     "With which settings": (autoconfig.app,),
+    "For a whole fleet, all the time": (serve, learn, token.app),
     "What it learns from": (history.app, cluster, pretrain, model.app, costmodel.app, collect, distance),
     "The reference application on Spark": (sundog.app,),
     "Try it": (demo, simulate, oracle, workloads.app, validate, flink.app),
@@ -81,7 +85,14 @@ def _root(
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code: 0, 1, 2 or 130 (``cli.net`` says which is what)."""
-    return caught(lambda: _command()(arguments, prog_name="streamtune", standalone_mode=False), arguments)
+    return caught(lambda: _run(arguments), arguments)
+
+
+def _run(arguments: list[str]) -> Any:
+    for word in arguments:
+        if "\0" in word:  # a shell cannot pass one on, a program that calls this can; no path or name may have it
+            raise StreamTuneError(f"an argument must not have a zero byte, but got {word!r}: leave it out")
+    return _command()(arguments, prog_name="streamtune", standalone_mode=False)
 
 
 @cache

@@ -48,14 +48,24 @@ def parse_rates(text: str | None, job: Job) -> dict[str, float]:
     """``10x`` for a multiple of the nominal rates, ``80000`` for every source, or ``bids=80000,persons=500``."""
     if text is None:
         return dict(job.source_rates)
-    if text.endswith("x") and _is_number(text[:-1]):
-        rates = _times(job, _number(text[:-1], "--rate"))
-    elif _is_number(text):
-        rates = dict.fromkeys(job.source_rates, _number(text, "--rate"))
-    else:
-        rates = {**job.source_rates, **_pairs(text, "--rate")}
+    times = parse_times(text)
+    rates = _times(job, times) if times is not None else {**job.source_rates, **parse_numbers(text, job.source_rates)}
     job.check_rates(rates)
     return rates
+
+
+def parse_times(text: str) -> float | None:
+    """The number before an ``x``; None where there is no such thing.
+
+    >>> parse_times("2.5x"), parse_times("80000")
+    (2.5, None)
+    """
+    return _number(text[:-1], "--rate") if text.endswith("x") and _is_number(text[:-1]) else None
+
+
+def parse_numbers(text: str, sources: Mapping[str, float], option: str = "--rate") -> dict[str, float]:
+    """One number for all sources, or ``source=rate,…`` for some."""
+    return dict.fromkeys(sources, _number(text, option)) if _is_number(text) else dict(_pairs(text, option))
 
 
 def parse_selectivities(text: str | None, job: Job) -> dict[str, float]:

@@ -6,6 +6,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,26 +33,41 @@ def bench(
         list[str],
         typer.Argument(
             help="StreamTune: fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, "
-            "sweep-error, sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for all of them. "
+            "learning-poor, sweep-error, sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for "
+            "all of them. First plans: coldstart, coldstart-certainty. "
             "fig8 runs on a real Timely Dataflow, by itself. ZeroTune: zerotune-structures, -parallelism, -parameters, "
-            "-data, -optimiser, -ablation, -speed, -real, or zerotune for all of them."
+            "-data, -optimiser, -ablation, -speed, -real, or zerotune for all of them. Sundog: sundog-table2, -fig3, "
+            "-table4, -table5, -table6, -fig4, -trends, -movietweetings, -spark-commits, or sundog for all of them. "
+            "Placement: placement-fig6 to -fig12, -table1, -table2, -curve, -ordinary, -real-flink, -real-timely "
+            "(real hosts: as root), or placement for all of them."
         ),
     ],
     quick: Annotated[bool, typer.Option(help="Tiny sizes: minutes, and figures that mean little.")] = False,
     seeds: Annotated[
-        str | None, typer.Option(help="Seeds, for instance 0,1,2; each is a platform of its own. ZeroTune takes one.")
+        str | None,
+        typer.Option(help="Seeds, for instance 0,1,2; each is a platform of its own. ZeroTune and Sundog take one."),
     ] = None,
     changes: Annotated[int | None, typer.Option(help="Changes of rates per workload.", min=1, max=120)] = None,
     runs: Annotated[int | None, typer.Option(help="Runs in each history.", min=100)] = None,
     plans: Annotated[int | None, typer.Option(min=100, help="zerotune: labelled plans to learn from.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="zerotune: networks trained at the same time.")] = None,
     real_runs: Annotated[Path | None, typer.Option(help="zerotune-real: PDSP-Bench's runs.jsonl.gz.")] = None,
+    light: Annotated[
+        bool, typer.Option("--light", help="coldstart: past operators alone; no encoders, clusters or ZeroTune.")
+    ] = False,
+    real_data: Annotated[
+        Path | None, typer.Option(help="sundog: folder that holds movietweetings and spark-commits.")
+    ] = None,
     model: Annotated[
         Path | None, typer.Option(help="fig8: a model bundle made from a Timely history, for StreamTune.")
     ] = None,
     backlog_growth: BacklogOption = None,
     work: Annotated[
         Path | None, typer.Option(help="Keep models and results here; a run that was stopped goes on from it.")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0, help="placement: stop measuring on real hosts after this; the next run goes on."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     results: Annotated[Path | None, typer.Option(help="Write the tables as JSON.")] = None,
@@ -67,40 +83,52 @@ def bench(
       streamtune bench fig6 fig7a table3 --quick
       streamtune bench paper --work bench --report paper.html
       streamtune bench sweep-error --seeds 0 --json
+      streamtune bench coldstart --work bench --report coldstart.html
       streamtune bench fig8 --model timely-model --seeds 0,1 --work fig8 --report fig8.html
       streamtune bench zerotune --work zt --real-runs pdsp/runs.jsonl.gz --results zerotune.json
+      streamtune bench sundog --work sd --real-data ../shared/data --report sundog.html
+      streamtune bench placement --work pl --minutes 8 --report placement.html --results placement.json
     """
-    from streamtune.experiments.names import check_experiments
+    from streamtune.experiments.names import check_experiments, paper_of
 
-    check_experiments(names, real_runs)
+    check_experiments(names, real_runs, real_data)
+    family = paper_of(names[0])
     check_outputs((("--report", report), ("--results", results)))
     chosen_seeds = _seeds(seeds or "0")
     if names == ["fig8"]:
         check_model(model)
     _refuse_without_effect(
-        "fig8" if "fig8" in names else "zerotune" if names[0].startswith("zerotune") else "streamtune",
+        "fig8" if "fig8" in names else family,
         quick=quick or None,
         changes=changes,
         runs=runs,
         plans=plans,
         jobs=jobs,
         real_runs=real_runs,
+        real_data=real_data,
         model=model,
         backlog_growth=backlog_growth,
         results=results,
+        light=light or None,
+        minutes=minutes,
+        seeds=seeds,
     )
+    if family == "placement":
+        _placement(names, quick, work, minutes, report, results, as_json)
+        return
     if names == ["fig8"]:
         _fig8(chosen_seeds, backlog_growth, model, work, report, as_json)
         return
-    of_zerotune = names[0].startswith("zerotune")
-    if of_zerotune and len(chosen_seeds) > 1:
-        raise StreamTuneError(f"--seeds: ZeroTune's experiments take one seed, but got {seeds}")
+    if family != "streamtune" and len(chosen_seeds) > 1:
+        raise StreamTuneError(f"--seeds: {_PAPERS[family]}'s experiments take one seed, but got {seeds}")
     with tempfile.TemporaryDirectory(prefix="streamtune-bench-") as scratch, err.status("starting") as status:
         folder = work or Path(scratch)
-        if of_zerotune:
+        if family == "sundog":
+            wanted = _sundog(names, quick, chosen_seeds[0], real_data, folder, status.update)
+        elif family == "zerotune":
             wanted = _zerotune(names, quick, seeds, plans, jobs, real_runs, folder, status.update)
         else:
-            wanted = _streamtune(names, quick, seeds, changes, runs, folder, status.update)
+            wanted = _streamtune(names, quick, seeds, changes, runs, light, folder, status.update)
         findings = []
         for name, experiment in wanted.items():
             start = time.perf_counter()
@@ -117,16 +145,20 @@ def bench(
         from streamtune.experiments.paper.report import write_findings
 
         command = f"streamtune bench {' '.join(names)}{' --quick' if quick else ''}"
-        paper = "ZeroTune" if of_zerotune else "StreamTune"
-        write_findings(report, findings, title=f"{paper}'s evaluation, measured again", command=command)
+        title = f"{_PAPERS[family]}'s evaluation, measured again"
+        where = {"where": "generated search logs on Spark"} if family == "sundog" else {}
+        write_findings(report, findings, title=title, command=command, **where)
         err.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
+_PAPERS = {"streamtune": "StreamTune", "zerotune": "ZeroTune", "sundog": "Sundog", "placement": "placement"}
 # Which options mean something to which experiments; the others of these are refused.
 _MEANT_FOR = {
-    "streamtune": {"quick", "changes", "runs", "results"},
-    "zerotune": {"quick", "plans", "jobs", "real_runs", "results"},
-    "fig8": {"model", "backlog_growth"},
+    "streamtune": {"quick", "changes", "runs", "results", "seeds", "light"},
+    "zerotune": {"quick", "plans", "jobs", "real_runs", "results", "seeds"},
+    "sundog": {"quick", "real_data", "results", "seeds"},
+    "fig8": {"model", "backlog_growth", "seeds"},
+    "placement": {"quick", "results", "minutes"},
 }
 
 
@@ -138,17 +170,47 @@ def _refuse_without_effect(kind: str, **options: object) -> None:
             )
 
 
+def _placement(
+    names: list[str],
+    quick: bool,
+    work: Path | None,
+    minutes: float | None,
+    report: Path | None,
+    results: Path | None,
+    as_json: bool,
+) -> None:
+    from streamtune.experiments.placement.bench import run_study
+    from streamtune.experiments.placement.findings import write_report
+
+    def tell(text: str) -> None:
+        err.print(text, highlight=False, soft_wrap=True)
+
+    tables = run_study(names, quick=quick, work=work, minutes=minutes, tell=tell)
+    records = [table.to_record() for table in tables]
+    if as_json:
+        print_json(records)
+    else:
+        for table in tables:
+            out.print(table.to_markdown(), highlight=False, soft_wrap=True, markup=False)
+    if results is not None:
+        write_whole(results, json.dumps(records, indent=1) + "\n")
+    if report is not None:
+        write_report(report, tables, f"streamtune bench {' '.join(names)}{' --quick' if quick else ''}")
+        err.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
 def _streamtune(
     names: list[str],
     quick: bool,
     seeds: str | None,
     changes: int | None,
     runs: int | None,
+    light: bool,
     work: Path,
     tell: Tell,
 ) -> Experiments:
     from streamtune.experiments.paper.contest import Arena, Scale
-    from streamtune.experiments.paper.experiments import EXPERIMENTS, chosen
+    from streamtune.experiments.paper.experiments import BEYOND, EXPERIMENTS, chosen
 
     wanted = chosen(names)
     scale = Scale.quick() if quick else Scale()
@@ -157,9 +219,12 @@ def _streamtune(
     if changes is not None:
         scale = scale.replace(changes=changes, sweep_changes=min(changes, scale.sweep_changes))
     if runs is not None:
-        scale = scale.replace(runs=runs, sweep_runs=min(runs, scale.sweep_runs))
+        scale = scale.replace(runs=runs, cold_runs=runs, sweep_runs=min(runs, scale.sweep_runs))
+    if light:
+        scale = scale.replace(cold_trained=False)
     arena = Arena(scale, work, tell)
-    return {name: partial(EXPERIMENTS[name], arena) for name in wanted}
+    known = EXPERIMENTS | BEYOND
+    return {name: partial(known[name], arena) for name in wanted}
 
 
 def _zerotune(
@@ -180,6 +245,17 @@ def _zerotune(
     scale = ZeroTuneScale.quick() if quick else ZeroTuneScale()
     arena = ZeroTuneArena(scale.replace(plans=plans or scale.plans, seed=seed, jobs=jobs or scale.jobs), work, tell)
     return {name: partial(experiment, arena) for name, experiment in wanted.items()}
+
+
+def _sundog(names: list[str], quick: bool, seed: int, real_data: Path | None, work: Path, tell: Tell) -> Experiments:
+    from streamtune.experiments.sundog.arena import SundogArena, SundogStudy
+    from streamtune.experiments.sundog.experiments import chosen
+    from streamtune.spark.session import build_session
+    from streamtune.spark.settings import SparkSettings
+
+    scale = SundogStudy.quick() if quick else SundogStudy()
+    spark = build_session(SparkSettings(app_name="bench-sundog"))
+    return chosen(names, SundogArena(spark, replace(scale, seed=seed), work, tell), real_data)
 
 
 def _seeds(text: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streamtune.cli.flink import UrlSetting
+from streamtune.cli.flink import UrlSetting, flink_client
 from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import err, out
 from streamtune.engines.flink.settings import CollectSettings, FlinkSettings
@@ -35,14 +35,14 @@ def collect(
       streamtune collect --out records/ --window-s 30 --duration-s 3600 && streamtune history ingest my-history records/
     """
     from streamtune.dataflow.run_files import RunFiles
-    from streamtune.engines.flink import FlinkClient, Overrides, load_overrides
+    from streamtune.engines.flink import Overrides, load_overrides
     from streamtune.engines.flink.collecting import Collector
     from streamtune.engines.flink.collecting import collect as run
 
     settings = resolved(CollectSettings, window_s=window_s, settle_s=settle_s, poll_s=poll_s)
     settings = settings.replace(poll_s=min(settings.poll_s, settings.window_s))
     files = RunFiles(out_folder)
-    with FlinkClient(resolved(FlinkSettings, url=url).url, retries=1) as client:
+    with flink_client(resolved(FlinkSettings, url=url).url, retries=1) as client:
         collector = Collector(
             client,
             settings,

@@ -10,7 +10,18 @@ from streamtune.errors import StreamTuneError
 ENGINE_OPTIONS = {
     "simulator": frozenset({"job", "rates", "changes", "seed", "bias", "noise", "start_from", "report"}),
     "flink": frozenset(
-        {"url", "job_id", "overrides", "jar", "entry_class", "argument", "watch_s", "max_per_hour", "rate_change"}
+        {
+            "url",
+            "job_id",
+            "overrides",
+            "jar",
+            "entry_class",
+            "argument",
+            "watch_s",
+            "max_per_hour",
+            "rate_change",
+            "store",
+        }
     ),
     "timely": frozenset({"job", "rates", "changes", "seed", "backlog_growth", "report"}),
 }

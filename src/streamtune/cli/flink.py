@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from streamtune.cli.net import state_folder as user_state_folder
 from streamtune.cli.options import current_config, resolved, setting
-from streamtune.cli.output import err, operator_table, out, print_json
+from streamtune.cli.output import err, operator_table, out, print_json, styled
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 from streamtune.dataflow.documents import DocumentError, read_text
 from streamtune.engines.flink.settings import FlinkSettings
@@ -18,6 +18,8 @@ from streamtune.errors import StreamTuneError
 from streamtune.labs.flink.settings import ClusterSettings, Scheduler, WorkloadSettings
 
 if TYPE_CHECKING:
+    from streamtune.engines.flink import FlinkClient
+    from streamtune.engines.flink.journal import Journal
     from streamtune.labs.flink import LocalCluster
 
 app = typer.Typer(
@@ -46,6 +48,14 @@ def _url(given: str | None) -> str:
     if given is None and config.gives(ClusterSettings, "port") and not config.gives(FlinkSettings, "url"):
         return f"http://127.0.0.1:{config.settings(ClusterSettings).port}"
     return resolved(FlinkSettings, url=given).url
+
+
+def flink_client(url: str, **options: Any) -> FlinkClient:
+    """A client that knows who we are, as the config file and the environment say."""
+    from streamtune.engines.flink import FlinkClient
+    from streamtune.engines.flink.access import Access
+
+    return FlinkClient(url, access=Access.of(resolved(FlinkSettings).access), **options)
 
 
 @app.command()
@@ -105,7 +115,9 @@ def down(port: PortOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"stopped": stopped})
     else:
-        out.print(f"stopped {', '.join(stopped)}" if stopped else f"no cluster of ours runs at {cluster.url}")
+        out.print(
+            f"stopped {', '.join(stopped)}" if stopped else f"no cluster started by StreamTune runs at {cluster.url}"
+        )
 
 
 @app.command()
@@ -121,14 +133,13 @@ def status(
       streamtune flink status
       streamtune flink status --url http://flink.example:8081 --json
     """
-    from streamtune.engines.flink import FlinkClient
     from streamtune.engines.flink.client import FlinkUnreachableError
 
     if port is not None and url is not None:
         raise StreamTuneError(f"--port is a local cluster's, but got --url {url} too: leave one out")
     address = _url(url) if port is None else f"http://127.0.0.1:{port}"
     try:
-        with FlinkClient(address, retries=1) as client:
+        with flink_client(address, retries=1) as client:
             overview, jobs = client.overview(), client.jobs()
     except FlinkUnreachableError as error:
         if as_json:
@@ -192,13 +203,13 @@ def submit(
       streamtune flink submit query.sql
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates
-    from streamtune.engines.flink import FlinkClient, FlinkEngine
+    from streamtune.engines.flink import FlinkEngine
     from streamtune.labs.flink import FlinkDistribution, Submitter
     from streamtune.labs.flink.scaling import scale_spec
 
     settings, url = resolved(WorkloadSettings, key_groups=key_groups, checkpoint_s=checkpoint_s), _url(url)
     distribution = FlinkDistribution.find(flink_home)
-    with FlinkClient(url) as client:
+    with flink_client(url) as client:
         if job.endswith(".sql"):
             _refuse_for_sql(
                 plan=plan, rate=rate, max_rate_per_s=max_rate, checkpoint_s=checkpoint_s, key_groups=key_groups
@@ -253,9 +264,9 @@ def rates(
       streamtune flink rates bids=1500 --job nexmark-q2
     """
     from streamtune.cli.arguments import parse_rates
-    from streamtune.engines.flink import FlinkClient, FlinkEngine
+    from streamtune.engines.flink import FlinkEngine
 
-    with FlinkClient(_url(url)) as client:
+    with flink_client(_url(url)) as client:
         engine = FlinkEngine(client)
         deployment = engine.attach(job)
         wanted = parse_rates(rate, engine.published_job(deployment))
@@ -277,19 +288,27 @@ def plan(
     \b
     Examples:
       streamtune flink plan
-      streamtune flink plan --job 5f3c… --overrides known.yaml --json
+      streamtune flink plan --job my-job --overrides known.yaml --json
     """
     from streamtune.dataflow.spec import JobSpec
-    from streamtune.engines.flink import FlinkClient, FlinkEngine, Overrides, load_overrides
+    from streamtune.engines.flink import FlinkEngine, Overrides, load_overrides
 
-    with FlinkClient(_url(url)) as client:
+    with flink_client(_url(url)) as client:
         engine = FlinkEngine(client, overrides=load_overrides(overrides) if overrides else Overrides())
         deployment = engine.attach(job)
+        read_from = dict(engine.imported(deployment).read_from)
     if as_json:
-        print_json({"job_id": deployment.id, "plan": dict(deployment.plan), **JobSpec(deployment.job).to_mapping()})
+        print_json(
+            {
+                "job_id": deployment.id,
+                "plan": dict(deployment.plan),
+                "read_from": read_from,
+                **JobSpec(deployment.job).to_mapping(),
+            }
+        )
         return
-    title = f"{deployment.job.name} ({deployment.id}), at most {deployment.job.max_parallelism}"
-    table = operator_table(title, "type", "inputs", "window", "aggregate", "p")
+    title = f"{deployment.job.name} ({deployment.id})"
+    table = operator_table(title, "type", "inputs", "window", "aggregate", "p", "at most", "read from")
     for operator in deployment.job.dataflow.operators:
         window, aggregate = operator.window, operator.aggregate
         table.add_row(
@@ -299,5 +318,72 @@ def plan(
             "" if window is None else f"{window.type} {window.length:g}{f'/{window.slide:g}' if window.slide else ''}",
             "" if aggregate is None else aggregate.function,
             str(deployment.plan[operator.id]),
+            str(deployment.job.limit_of(operator.id)),
+            read_from.get(operator.id, ""),
         )
     out.print(table)
+
+
+@app.command()
+def resume(url: UrlSetting = None) -> None:
+    """Finish rescales that were interrupted between the stop and the new start of a job.
+
+    What a stop-and-restart rescale is about to do is written down before it is done. A job that runs is left alone; one
+    that is down is started from the savepoint that it was stopped with.
+
+    \b
+    Example:
+      streamtune flink resume --url http://flink.example:8081
+    """
+    from streamtune.engines.flink.journal import resume as finish
+
+    with flink_client(_url(url)) as client:
+        journal = rescale_journal()
+        entries = journal.entries(client.url)
+        for entry in entries:
+            out.print(finish(client, journal, entry), highlight=False, soft_wrap=True)
+    if not entries:
+        out.print("no rescale was interrupted", highlight=False)
+
+
+def rescale_journal() -> Journal:
+    """Where rescales that are under way are written down."""
+    from streamtune.engines.flink.journal import Journal
+
+    return Journal(state_folder() / "rescales")
+
+
+@app.command()
+def doctor(
+    job: Annotated[str | None, typer.Option(help="Id or name of the job; may be left out if only one runs.")] = None,
+    url: UrlSetting = None,
+    jar: Annotated[Path | None, typer.Option(help="The job's jar, for clusters that cannot rescale live.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look whether jobs of a cluster could be tuned, and say what to do where not; nothing is changed.
+
+    Looks at the scheduler, slots, savepoint folder, rights to submit, and the job's last completed checkpoint. The exit
+    code is 2 where something stands in the way.
+
+    \b
+    Examples:
+      streamtune flink doctor --url http://flink.example:8081
+      streamtune flink doctor --job my-job --json
+    """
+    from streamtune.engines.flink import FlinkEngine
+    from streamtune.engines.flink.preflight import Preflight, look
+
+    settings = resolved(FlinkSettings, url=_url(url))
+    with flink_client(settings.url, retries=1) as client:
+        preflight = Preflight(client, settings.rescale, has_program=jar is not None)
+        found = look([preflight.cluster, lambda: preflight.job(FlinkEngine(client).find_job(job).id)])
+    if as_json:
+        print_json([{"what": one.name, "verdict": one.verdict, "seen": one.seen, "to_do": one.to_do} for one in found])
+    else:
+        table = Table("", "what", "seen", "to do")
+        for one in found:
+            style = {"ok": "green", "warning": "yellow", "failed": "red"}[one.verdict]
+            table.add_row(styled((one.verdict, style)), one.name, one.seen, one.to_do)
+        out.print(table)
+    if any(one.verdict == "failed" for one in found):
+        raise typer.Exit(2)

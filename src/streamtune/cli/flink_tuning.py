@@ -12,9 +12,11 @@ from streamtune.control.audit import AuditTrail
 from streamtune.control.controller import Controller, Guards, Outcome, Watcher
 from streamtune.control.supervisor import Supervisor, SupervisorSettings
 from streamtune.dataflow import Job
-from streamtune.engines.base import MeasurementWindow
+from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, Overrides, Program, load_overrides
+from streamtune.engines.flink.access import Access
 from streamtune.engines.flink.engine import FlinkSettings
+from streamtune.engines.flink.journal import Journal, resume
 
 if TYPE_CHECKING:
     from streamtune.tuners.base import Tuner
@@ -43,27 +45,47 @@ def tune_flink(
     *,
     watch_of: Callable[[Job], Watcher] = lambda _job: lambda _moment: None,
     clock: Clock | None = None,
+    tell: Callable[[str], None] = lambda _line: None,
+    journal: Journal | None = None,
 ) -> list[Outcome]:
     """Attach to a running job and tune it; returns one outcome per tuning process.
 
     Nothing but the parallelism of vertices that are not excluded is ever changed.
     """
+    journal = journal or Journal(None)
     overrides = load_overrides(tuning.overrides) if tuning.overrides else Overrides()
-    with FlinkClient(tuning.url) as client:
+    settings = tuning.settings or FlinkSettings()
+    with FlinkClient(tuning.url, access=Access.of(settings.access)) as client:
+        for entry in journal.entries(client.url) if not guards.dry_run else ():
+            tell(resume(client, journal, entry, clock=clock))
         program = None
         if tuning.jar is not None:
             program = Program(client.upload_jar(tuning.jar), tuning.entry_class, tuning.arguments)
-        engine = FlinkEngine(client, program=program, overrides=overrides, settings=tuning.settings, clock=clock)
+        engine = FlinkEngine(
+            client, program=program, overrides=overrides, settings=settings, clock=clock, journal=journal
+        )
         deployment = engine.attach(tuning.job)
         audit.write(
             "attached",
-            {"url": tuning.url, "job_id": deployment.id, "job": deployment.job.name, "plan": dict(deployment.plan)},
+            {"url": client.url, "job_id": deployment.id, "job": deployment.job.name, "plan": dict(deployment.plan)},
         )
         clock = clock or SystemClock()
-        controller = Controller(engine, make_tuner(deployment.job), guards, window, audit, clock)
-        controller.watch = watch_of(deployment.job)
+        preflight = engine.preflight()
+        if not guards.dry_run:
+            preflight.check_cluster()
+        finding = preflight.checkpoint(client.job(deployment.id))
+        if finding.verdict == "failed":
+            tell(f"checkpoint: {finding.seen}. {finding.to_do.capitalize()}")
+            if not (guards.dry_run or tuning.supervision.watch_s):
+                preflight.check_job(deployment.id)
+
+        def controller_of(found: Deployment) -> Controller:
+            controller = Controller(engine, make_tuner(found.job), guards, window, audit, clock or SystemClock())
+            controller.watch = watch_of(found.job)
+            return controller
+
         supervisor = Supervisor(tuning.supervision, clock)
-        supervised = supervisor.add(controller, deployment)
+        supervised = supervisor.add(controller_of(deployment), deployment, remake=controller_of, tell=tell)
         supervisor.run()
         if supervised.error is not None:
             raise supervised.error

@@ -1,7 +1,7 @@
-"""The outermost net: what a user can mend ends in one line; a defect of ours says so and keeps its details in a file.
+"""The outermost net: what a user can fix ends in one line; a defect in StreamTune says so and keeps details in a file.
 
 Exit codes: 0 done, 1 a defect, a cluster that does not answer or nobody left to read what is printed, 2 something to
-mend, 130 stopped with Ctrl-C. Nothing else, and never a traceback on the screen.
+fix, 130 stopped with Ctrl-C. Nothing else, and never a traceback on the screen.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import typer
 from streamtune import __version__
 from streamtune.cli.output import err, plain, print_error
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import redacted
 
 DEFECT, MEND, STOPPED = 1, 2, 130
 # typer brings its own copy of click, and does not export the base of its exceptions.
@@ -102,7 +103,7 @@ def keep(error: BaseException, arguments: list[str]) -> Path | None:
     for folder in (state_folder(), Path(tempfile.gettempdir())):
         with suppress(OSError, RuntimeError):
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+            (folder / name).write_text(redacted(text), encoding="utf-8", errors="backslashreplace")
             return folder / name
     return None
 

@@ -15,6 +15,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from streamtune.outputs import redacted
+
 # C0 without tab and newline, DEL, C1, and what turns the direction of writing round.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -25,7 +27,7 @@ def plain(text: object) -> str:
     >>> plain("a\\x1b[31mb")
     'a�[31mb'
     """
-    return _CONTROL.sub("�", str(text))
+    return redacted(_CONTROL.sub("�", str(text)))
 
 
 class SafeConsole(Console):
@@ -61,7 +63,7 @@ def styled(*parts: str | tuple[object, str]) -> Text:
 
 
 def print_error(problem: object) -> None:
-    """What a user can mend, on one line."""
+    """What a user can fix, on one line."""
     err.print(styled(("error:", "red"), f" {problem}"), highlight=False, soft_wrap=True)
 
 
@@ -77,12 +79,12 @@ def operator_table(title: str, *headings: str) -> Table:
     return table
 
 
-_WORDS = frozenset({"type", "why", "features", "inputs", "window", "aggregate"})
+_WORDS = frozenset({"type", "why", "features", "inputs", "window", "aggregate", "read from"})
 
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    print(json.dumps(value, indent=2))
+    print(redacted(json.dumps(value, indent=2)))
 
 
 def share(value: float) -> str:

@@ -208,12 +208,13 @@ def _hosts(text: str | None, running: dict[str, str] | None, price_per_gb: float
 
 
 def _current(path: Path) -> dict[str, str]:
+    from streamtune.dataflow.documents import DocumentError, parse_json, read_text
+    from streamtune.placement.graph_file import MOST_BYTES
+
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StreamTuneError(f"--current: {path} cannot be read: {error.strerror}. Check the path") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise StreamTuneError(f"--current: {path} is not valid JSON: expected an object task → host") from error
+        data = parse_json(read_text(path, MOST_BYTES))
+    except DocumentError as error:
+        raise StreamTuneError(f"--current: {path} {error.problem}: expected an object task → host") from error
     if isinstance(data, dict) and isinstance(data.get("assignment"), dict):
         data = data["assignment"]
     if not isinstance(data, dict) or not all(isinstance(host, str) for host in data.values()):
@@ -237,16 +238,13 @@ def _price(value: float | None) -> float | None:
     return value
 
 
-def _check_outputs(*files: Path | None) -> None:
+def _check_outputs(out_file: Path | None, slot_groups: Path | None, plot: Path | None) -> None:
     """Before any work: results are never written over something that is not an ordinary file."""
-    from streamtune.outputs import check_output
+    from streamtune.outputs import check_outputs, check_picture
 
-    for file in files:
-        if file is None:
-            continue
-        check_output(file)
-        if file.exists() and not file.is_file():
-            raise StreamTuneError(f"{file} is not an ordinary file: choose another name for the result")
+    check_outputs((("--out", out_file), ("--slot-groups", slot_groups), ("--plot", plot)))
+    if plot is not None:
+        check_picture(plot)
 
 
 def _compared(problem: Problem, placed: Placement, price_per_gb: float | None) -> list[Row]:
@@ -269,6 +267,7 @@ def _advice(problem: Problem, exchanges: dict[tuple[str, str], str], runs_on_fli
 
 
 def _write(placed: Placement, out_file: Path | None, slot_groups: Path | None, plot: Path | None) -> None:
+    from streamtune.outputs import write_whole
     from streamtune.placement.flink import slot_sharing_groups
     from streamtune.reports.placement_picture import draw
 
@@ -278,10 +277,7 @@ def _write(placed: Placement, out_file: Path | None, slot_groups: Path | None, p
     ):
         if path is None:
             continue
-        try:
-            path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise StreamTuneError(f"{path} cannot be written: {error.strerror}. Choose another file") from error
+        write_whole(path, json.dumps(value, indent=1) + "\n")
         err.print(f"written: {plain(str(path))}", highlight=False, soft_wrap=True)
     if plot is not None:
         draw(placed, plot)

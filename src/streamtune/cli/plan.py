@@ -1,4 +1,4 @@
-"""``streamtune plan``: how many instances a job will need, and when to change, before its rate does."""
+"""``streamtune plan``: how many instances a job will need, before it runs and before its rate changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from streamtune.cli.effect import is_given
 from streamtune.cli.output import err, out, plain, print_json
-from streamtune.cli.simulate import JobArgument, JsonOption
+from streamtune.cli.simulate import JsonOption, RateOption
+from streamtune.cli.tune import ModelOption
 
 if TYPE_CHECKING:
     from streamtune.forecasts.base import Forecast
@@ -17,7 +19,27 @@ if TYPE_CHECKING:
 
 
 def plan(
-    job: JobArgument,
+    context: typer.Context,
+    job: Annotated[
+        str, typer.Argument(help="A job spec (YAML or JSON), or a built-in workload; not with --engine flink.")
+    ] = "",
+    rate: RateOption = None,
+    model: ModelOption = None,
+    observe: Annotated[
+        str | None,
+        typer.Option(
+            help="Try the job first, on the simulator at this small rate: 1x of the nominal ones, or a number."
+        ),
+    ] = None,
+    certainty: Annotated[
+        float | None, typer.Option(help="How sure to be that all operators together keep up; see StreamTuneSettings.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help="flink: plan for a job that runs there now.")] = None,
+    url: Annotated[str | None, typer.Option(help="flink: address of the JobManager.")] = None,
+    job_id: Annotated[
+        str | None, typer.Option("--job", help="flink: id of the running job; not needed if it is the only one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="With --observe: seed of the simulator.")] = 0,
     forecast: Annotated[
         str | None, typer.Option("--forecast", help="The job's past rates: a CSV of time and records/s, or 'history'.")
     ] = None,
@@ -40,20 +62,40 @@ def plan(
     picture: Annotated[Path | None, typer.Option("--picture", help="Draw rates and plan into this file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan a job's instances ahead of its rate: forecast, capacities, prices; when to change, and what that saves.
+    """How many instances will a job need: at a given rate before it ran, or over the next day?
 
-    The forecast is made by the method that did best on the job's own past; its error there is shown.
+    With --rate: a first plan, from what past jobs taught (--model), from a short try (--observe), or from a look at a
+    job that runs (--engine flink). It says which past operators each operator was learnt from, and how far it
+    extrapolates. Nothing is deployed.
+
+    With --forecast: the plan over time; the forecast is made by the method that did best on the job's own past.
 
     \b
     Examples:
+      streamtune plan nexmark-q5 --model model --rate 10x
+      streamtune plan job.yaml --model model --observe 1x --rate 10x --json
+      streamtune plan --engine flink --url http://localhost:8081 --model model --rate 10x
       streamtune plan nexmark-q5 --forecast rates.csv
       streamtune plan job.yaml --forecast rates.csv --capacity filter=40000,join=1200 --level 0.99 --picture plan.svg
       streamtune plan nexmark-q5 --forecast history --history my-history --json
     """
     from streamtune.errors import StreamTuneError
+    from streamtune.outputs import check_picture
 
+    _refuse_other_mode(context, forecast is not None)
     if forecast is None:
-        raise StreamTuneError("a plan needs rates: add --forecast FILE, or --forecast history --history FOLDER")
+        from streamtune.cli.first_plan import PlanQuestion, answer_plan
+
+        if not job and engine is None:
+            raise StreamTuneError("which job? Give a job spec or a workload: streamtune plan nexmark-q5 --model MODEL")
+        answer_plan(PlanQuestion(job, rate, model, observe, certainty, engine, url, job_id, seed), as_json)
+        return
+    if not job:
+        raise StreamTuneError(
+            "which job? Give a job spec or a workload: streamtune plan nexmark-q5 --forecast rates.csv"
+        )
+    if picture is not None:  # before all the work
+        check_picture(picture, "--picture")
     if not 0 < level < 1:
         raise StreamTuneError(f"--level must be between 0 and 1, but got {level:g}")
     if changes not in ("job", "instance"):
@@ -70,6 +112,34 @@ def plan(
         print_json(answer)
     else:
         _print(answer, ahead)
+
+
+# What only one of the two questions looks at.
+_AT_A_RATE = ("rate", "model", "observe", "certainty", "engine", "url", "job_id", "seed")
+_OVER_TIME = (
+    *("history", "epoch", "horizon", "level", "headroom", "capacity", "selectivity"),
+    *("current", "prices", "changes", "picture"),
+)
+
+
+def _refuse_other_mode(context: typer.Context, over_time: bool) -> None:
+    """An option of the other question is refused, not ignored."""
+    from streamtune.errors import StreamTuneError
+
+    spelled = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    given = [name for name in context.params if is_given(context, name)]
+    for name in given:
+        if over_time and name in _AT_A_RATE:
+            raise StreamTuneError(f"{spelled[name]} has no effect with --forecast: leave one of them out")
+        if not over_time and name in _OVER_TIME:
+            raise StreamTuneError(
+                f"{spelled[name]} has an effect with --forecast only: add --forecast, or leave it out"
+            )
+    if "seed" in given and "observe" not in given:
+        raise StreamTuneError("--seed is the simulator's, which only --observe asks: leave it out")
+    for name in ("url", "job_id"):
+        if name in given and "engine" not in given:
+            raise StreamTuneError(f"{spelled[name]} is of a running job: add --engine flink, or leave it out")
 
 
 def _planned(
@@ -95,13 +165,15 @@ def _planned(
     from streamtune.provisioning.settings import AheadSettings
 
     spec = find_job(job)
+    # What is small is read first: a wrong name is refused before a forecast is made.
+    costs = load_prices(prices) if prices else PriceList()
+    degrees = parse_plan(current, spec.job)
     past = rates_of(source, history, spec.job, None)
     series = past.coarser(epoch_s) if epoch_s > past.step_s else past
     capacities = capacities_of(spec, _capacities(capacity, spec.job), parse_selectivities(selectivity, spec.job))
     levels = tuple(sorted({0.5, level}))
     foreseen = forecast(series, ForecastSettings(horizon=horizon, levels=levels))
-    running = {key: parse_plan(current, spec.job)[key] for key in capacities}
-    costs = load_prices(prices) if prices else PriceList()
+    running = {key: degrees[key] for key in capacities}
     settings = AheadSettings(changes=changes, headroom=headroom, hold_s=series.step_s, largest=spec.job.max_parallelism)
     rates = foreseen.at(level)
     ahead = plan_ahead(rates, capacities, running, costs, series.step_s, settings, float(series.values[-1]))

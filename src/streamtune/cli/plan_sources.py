@@ -71,12 +71,16 @@ class EmulatedCapacity:
 
 def capacities_of(spec: JobSpec, given: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, Capacity]:
     """For each operator but the sources: what was given, else the physics of an emulated job."""
+    from streamtune.readings.demand import input_rates
+
     job, physics = spec.job, spec.physics or {}
     total = sum(job.source_rates.values())
     if total <= 0:
         raise StreamTuneError(f"the sources of '{job.name}' have no rate: give them one in the job spec")
-    known = {key: one.selectivity for key, one in physics.items()} | dict(selectivities)
-    shares = {key: rate / total for key, rate in _input_rates(job, known).items()}
+    # What is not known passes every record on.
+    known = dict.fromkeys(job.dataflow.index, 1.0) | {key: one.selectivity for key, one in physics.items()}
+    rates = input_rates(job.dataflow, known | dict(selectivities), job.source_rates)
+    shares = {key: rate / total for key, rate in rates.items()}
     found: dict[str, Capacity] = {}
     for operator in job.dataflow.operators:
         if operator.is_source:
@@ -90,19 +94,3 @@ def capacities_of(spec: JobSpec, given: Mapping[str, float], selectivities: Mapp
                 f"what an instance of '{operator.id}' can do is not known: add --capacity {operator.id}=RECORDS_PER_S"
             )
     return found
-
-
-def _input_rates(job: Job, selectivities: Mapping[str, float]) -> dict[str, float]:
-    """Records/s into each operator at the nominal rates; what is not known passes every record on."""
-    inputs: dict[str, float] = {}
-
-    def output_of(key: str) -> float:
-        return input_of(key) * selectivities.get(key, 1.0)
-
-    def input_of(key: str) -> float:
-        if key not in inputs:
-            before = job.dataflow.predecessors(key)
-            inputs[key] = sum(output_of(one) for one in before) if before else job.source_rates.get(key, 0.0)
-        return inputs[key]
-
-    return {key: input_of(key) for key in job.dataflow.index}

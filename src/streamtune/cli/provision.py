@@ -127,7 +127,7 @@ def sample(
         found = ours(rungs, sampler)
     elif name == "dsa" and not step:
         found = dsa(rungs, sampler)
-    elif name == "fssa" and step.isdigit():
+    elif name == "fssa" and step.isdecimal():
         found = fssa(rungs, sampler, int(step))
     else:
         raise ProvisioningError(f"unknown algorithm '{algorithm}': choose ours, dsa or fssa:STEP")

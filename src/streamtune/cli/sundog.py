@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
+from streamtune.cli import sundog_model
+from streamtune.cli.history import check_sources
 from streamtune.cli.output import err, out, plain, print_json
+from streamtune.cli.sundog_checks import check_followed, check_knowledge, check_output_of_run
+from streamtune.cli.sundog_shared import (
+    AsOf,
+    Conf,
+    JsonOption,
+    Knowledge,
+    Master,
+    ModelOption,
+    Place,
+    Top,
+    Windows,
+    load_scorer,
+    make_pipeline,
+    parse_day,
+    refuse_foreign,
+    spark_session,
+    step,
+    whole_address,
+)
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from streamtune.sundog.panes import Counts
-    from streamtune.sundog.pipeline import Sundog
-    from streamtune.sundog.ranking import Scorer
     from streamtune.sundog.stream import BatchReport
     from streamtune.sundog.windows import Ranked
 
@@ -31,106 +43,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-Knowledge = Annotated[Path, typer.Option(help="Folder with entities.jsonl and relations.jsonl.")]
-Out = Annotated[str, typer.Option(help="Output folder: features, rankings, quarantine and state.")]
-Place = Annotated[str, typer.Argument(help="Output folder of 'run' or 'stream'.")]
-AsOf = Annotated[str, typer.Option(help="Last day of the window, YYYY-MM-DD, UTC.")]
-Windows = Annotated[list[int], typer.Option("--window", min=1, max=3650, help="Days in the window; may be repeated.")]
-Window = Annotated[int, typer.Option("--window", min=1, max=3650, help="Days in the window.")]
-Top = Annotated[int, typer.Option(min=1, help="Related entities in a ranking.")]
-ModelOption = Annotated[Path | None, typer.Option("--model", help="Model that 'train' made; else p(related | entity).")]
-Truth = Annotated[Path | None, typer.Option(help="The 'truth' folder that 'generate' made.")]
-Labels = Annotated[Path | None, typer.Option(help="JSON lines with entity, related and grade (0 to 4).")]
-Master = Annotated[str | None, typer.Option("--spark-master", help="Spark master; default: local[*].")]
-Conf = Annotated[list[str] | None, typer.Option("--spark-conf", help="Spark property key=value; may be repeated.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-
-
-@contextmanager
-def _session(master: str | None, conf: list[str] | None) -> Iterator[SparkSession]:
-    """A Spark session; one that is started here is stopped at the end."""
-    try:
-        from pyspark.sql import SparkSession
-
-        from streamtune.spark.session import build_session, parse_conf
-        from streamtune.spark.settings import SparkSettings
-    except ModuleNotFoundError as error:
-        raise StreamTuneError(f"{error.name} is not installed: pip install 'streamtune[spark]'") from error
-    settings = SparkSettings(master=master, conf=parse_conf(conf or []))
-    err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")
-    running = SparkSession.getActiveSession()
-    spark = build_session(settings)
-    try:
-        yield spark
-    finally:
-        if running is None:
-            spark.stop()
-
-
-@contextmanager
-def _step(what: str) -> Iterator[dict[str, float]]:
-    """Say what is being done and how long it took."""
-    start = time.monotonic()
-    took: dict[str, float] = {}
-    with err.status(f"{plain(what)} …"):
-        yield took
-    took["seconds"] = round(time.monotonic() - start, 2)
-    err.print(f"{plain(what)}: {took['seconds']:.1f} s", style="dim")
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise StreamTuneError(f"--as-of must be a day such as 2014-01-20, but got {text!r}") from None
-
-
-def _address(text: str) -> str:
-    """Workers have working folders of their own: a local path must be a whole one."""
-    return text.rstrip("/") if "://" in text else str(Path(text).absolute())
-
-
-def _pipeline(
-    spark: SparkSession, knowledge: Path, place: str, top: int, scorer: Scorer | None = None, **settings: Any
-) -> Sundog:
-    from streamtune.sundog.knowledge import load_knowledge
-    from streamtune.sundog.pipeline import Sundog
-    from streamtune.sundog.ranking import OneFeature
-    from streamtune.sundog.settings import SundogSettings
-
-    with _step("reading the knowledge base"):
-        known = load_knowledge(knowledge)
-    skipped = f"; {known.skipped_relations:,} relations lead nowhere" if known.skipped_relations else ""
-    err.print(f"{len(known.ids):,} entities, {len(known.pairs.low):,} related pairs{skipped}", style="dim")
-    return Sundog(spark, known, _address(place), SundogSettings(top=top, **settings), scorer or OneFeature())
-
-
-def _scorer(model: Path | None, windows: list[int]) -> Scorer | None:
-    if model is None:
-        return None
-    from streamtune.sundog.model import TreeModel
-
-    trees = TreeModel.load(model)
-    for window in windows:
-        if window != trees.card.window:
-            raise StreamTuneError(
-                f"{model} was trained on windows of {trees.card.window} days, but --window is {window}: "
-                "train one for this window"
-            )
-    return trees
-
-
-def _refuse_foreign(place: str) -> None:
-    """Folders of ours are replaced; others of the same name are left alone."""
-    folder = Path(place)
-    if folder.is_file():
-        raise StreamTuneError(f"--out {place} is a file: give a folder")
-    ours = (folder / "state" / "_manifest").is_dir()
-    for name in ("features", "rankings", "quarantine", "state"):
-        inside = folder / name
-        if not ours and (inside.is_file() or (inside.is_dir() and any(inside.iterdir()))):
-            raise StreamTuneError(f"{inside} is there and not from Sundog: choose another --out, or remove it")
 
 
 @app.command()
@@ -160,13 +72,13 @@ def generate(
         raise StreamTuneError(f"{folder} is not a folder: choose another")
     if (folder / "logs").exists() and not (folder / "truth").is_dir() and any((folder / "logs").iterdir()):
         raise StreamTuneError(f"{folder / 'logs'} holds files that generate did not make: choose another folder")
-    first = _day(start)
-    with _session(spark_master, spark_conf) as spark:
+    first = parse_day(start)
+    with spark_session(spark_master, spark_conf) as spark:
         from streamtune.sundog.generator import generate as run_generate
         from streamtune.sundog.settings import LogSettings, WorldSettings
 
         world = WorldSettings(entities=entities, days=days, start=first, seed=seed)
-        with _step(f"generating {lines:,} lines of {days} days") as took:
+        with step(f"generating {lines:,} lines of {days} days") as took:
             made = run_generate(spark, folder, world, LogSettings(lines=lines, users=users, format=file_format))
     if as_json:
         print_json({"lines": made, "folder": str(folder), **took})
@@ -197,12 +109,14 @@ def run(
       streamtune sundog run world/logs --knowledge world/knowledge --as-of 2013-12-20 --window 7 --out out
       streamtune sundog run 'logs/*.jsonl.gz' --knowledge kb --as-of 2026-11-17 --window 1 --window 30 --out out --json
     """
-    day = _day(as_of)
-    _refuse_foreign(out_folder)
-    scorer = _scorer(model, window)
-    with _session(spark_master, spark_conf) as spark:
-        sundog = _pipeline(spark, knowledge, out_folder, top, scorer, buckets=buckets)
-        with _step("counting and ranking") as took:
+    day = parse_day(as_of)
+    refuse_foreign(out_folder)
+    check_knowledge(knowledge)
+    check_sources(logs)
+    scorer = load_scorer(model, window)
+    with spark_session(spark_master, spark_conf) as spark:
+        sundog = make_pipeline(spark, knowledge, out_folder, top, scorer, buckets=buckets)
+        with step("counting and ranking") as took:
             report = sundog.run(logs, [day], window)
     if as_json:
         print_json(
@@ -275,16 +189,18 @@ def stream(
       streamtune sundog stream incoming --knowledge kb --out live --window 1 --window 7
       streamtune sundog stream incoming --knowledge kb --out live --once --rank newest
     """
-    _refuse_foreign(out_folder)
-    scorer = _scorer(model, window)
-    with _session(spark_master, spark_conf) as spark:
+    if rank_days not in ("touched", "newest", "none"):
+        raise StreamTuneError(f"--rank is touched, newest or none, but got {rank_days!r}")
+    refuse_foreign(out_folder)
+    check_knowledge(knowledge)
+    check_followed(folder)
+    scorer = load_scorer(model, window)
+    with spark_session(spark_master, spark_conf) as spark:
         from streamtune.sundog.panes import Counts
         from streamtune.sundog.settings import RankDays, StreamSettings
         from streamtune.sundog.stream import follow
 
-        if rank_days not in list(RankDays):
-            raise StreamTuneError(f"--rank is touched, newest or none, but got {rank_days!r}")
-        sundog = _pipeline(spark, knowledge, out_folder, top, scorer, retention_days=retention)
+        sundog = make_pipeline(spark, knowledge, out_folder, top, scorer, retention_days=retention)
         settings = StreamSettings(
             windows=tuple(window),
             rank=RankDays(rank_days),
@@ -304,7 +220,7 @@ def stream(
                 highlight=False,
             )
 
-        query = follow(sundog, _address(folder), settings, on_batch=note)
+        query = follow(sundog, whole_address(folder), settings, on_batch=note)
         try:
             query.awaitTermination()
         except KeyboardInterrupt:
@@ -336,11 +252,13 @@ def rank(
       streamtune sundog rank out --knowledge kb --as-of 2013-12-21 --window 30
       streamtune sundog rank out --knowledge kb --as-of 2013-12-21 --window 7 --model model
     """
-    day = _day(as_of)
-    scorer = _scorer(model, window)
-    with _session(spark_master, spark_conf) as spark:
-        sundog = _pipeline(spark, knowledge, place, top, scorer)
-        with _step("ranking") as took:
+    day = parse_day(as_of)
+    check_knowledge(knowledge)
+    check_output_of_run(place)
+    scorer = load_scorer(model, window)
+    with spark_session(spark_master, spark_conf) as spark:
+        sundog = make_pipeline(spark, knowledge, place, top, scorer)
+        with step("ranking") as took:
             rankings = tuple(sundog.rank(day, days) for days in window)
     if as_json:
         print_json({"rankings": [_ranked(ranked) for ranked in rankings], **took})
@@ -348,135 +266,5 @@ def rank(
         _print_rankings(rankings)
 
 
-@app.command()
-def train(
-    place: Place,
-    as_of: AsOf,
-    model: Annotated[Path, typer.Option(help="Where the model is written: a folder.")],
-    window: Window = 7,
-    truth: Truth = None,
-    labels: Labels = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation, by query.")] = 10,
-    most_pairs: Annotated[int, typer.Option(min=10, help="Labelled pairs to learn from, at most.")] = 30_000,
-    seed: Annotated[int, typer.Option(min=0, help="Draws folds and samples.")] = 0,
-    spark_master: Master = None,
-    spark_conf: Conf = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Train a ranking model on the features of one day and window: boosted trees, a sweep with cross-validation.
-
-    \b
-    Examples:
-      streamtune sundog train out --as-of 2013-12-20 --window 7 --truth world/truth --model model
-      streamtune sundog train out --as-of 2026-11-17 --labels judged.jsonl --model model --json
-    """
-    day = _day(as_of)
-    with _session(spark_master, spark_conf) as spark:
-        from streamtune.sundog.labels import read_grades, sample_queries
-        from streamtune.sundog.settings import SweepSettings
-        from streamtune.sundog.tables import read_table
-        from streamtune.sundog.training import examples
-        from streamtune.sundog.training import train as run_train
-
-        grades = read_grades(truth, labels, day)
-        table = sample_queries(read_table(_address(place), "features", day, window), grades.relevance, most_pairs, seed)
-        data = examples(table, grades.relevance)
-        with _step(f"training on {len(data.label):,} pairs of {data.queries:,} queries") as took:
-            settings = SweepSettings(folds=folds, seed=seed)
-            trees = run_train(data, day=day, window=window, settings=settings, spark=spark)
-    trees.save(model)
-    importance = dict(list(trees.importance().items())[:8])
-    if as_json:
-        print_json({**trees.card.model_dump(mode="json"), "importance": importance, **took})
-        return
-    out.print(f"NDCG@10 {trees.card.ndcg:.4f} in cross-validation with {trees.card.parameters}", highlight=False)
-    out.print("most useful: " + ", ".join(f"{name} {share:.0%}" for name, share in importance.items()), highlight=False)
-
-
-@app.command()
-def evaluate(
-    place: Place,
-    as_of: AsOf,
-    window: Window = 7,
-    on: Annotated[str | None, typer.Option(help="Day of the judgements; default: --as-of.")] = None,
-    truth: Truth = None,
-    labels: Labels = None,
-    queries: Annotated[int, typer.Option(min=1, help="Judge so many of the most searched entities.")] = 60,
-    as_json: JsonOption = False,
-) -> None:
-    """Measure the rankings of a day and window against judgements: relevance and, from planted truth, freshness.
-
-    \b
-    Examples:
-      streamtune sundog evaluate out --as-of 2013-12-20 --truth world/truth
-      streamtune sundog evaluate out --as-of 2013-12-10 --on 2013-12-20 --window 30 --truth world/truth --json
-    """
-    day = _day(as_of)
-    from streamtune.sundog.evaluation import judge
-    from streamtune.sundog.labels import most_searched, read_grades
-    from streamtune.sundog.tables import read_table
-
-    grades = read_grades(truth, labels, _day(on) if on else day)
-    rankings = read_table(_address(place), "rankings", day, window)
-    chosen = most_searched(rankings, queries)
-    kinds = {"relevance": grades.relevance, **({"freshness": grades.recency} if grades.recency else {})}
-    found = {kind: judge(rankings, of_kind, chosen).mean for kind, of_kind in kinds.items()}
-    if as_json:
-        print_json({"queries": len(chosen), **found})
-        return
-    table = Table()
-    table.add_column(f"{len(chosen)} queries")
-    measures = list(next(iter(found.values())))
-    for measure in measures:
-        table.add_column(measure, justify="right")
-    for kind, means in found.items():
-        table.add_row(kind, *(f"{means[measure]:.4f}" for measure in measures))
-    out.print(table)
-
-
-@app.command()
-def show(
-    entity: Annotated[str, typer.Argument(help="Id of an entity, or one of its names if --knowledge is given.")],
-    place: Annotated[str, typer.Option("--out", help="Output folder of 'run' or 'stream'.")],
-    window: Window = 7,
-    knowledge: Annotated[Path | None, typer.Option(help="Knowledge base, for names.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Write an HTML page with the ranking over days.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the ranking of an entity over days: what rose, what fell, and the features behind it.
-
-    \b
-    Examples:
-      streamtune sundog show E0000042 --out live
-      streamtune sundog show "brad pitt" --out live --knowledge kb --window 30 --page brad-pitt.html
-    """
-    from streamtune.sundog.history import entity_history, find_entity
-    from streamtune.sundog.page import write_page
-
-    if page is not None and page.exists() and not page.is_file():
-        raise StreamTuneError(f"--page {page} is not an ordinary file: choose another")
-    key, names = find_entity(entity, knowledge)
-    found = entity_history(_address(place), key, window, names)
-    if page is not None:
-        write_page(found, page)
-        err.print(f"page: {plain(str(page))}", highlight=False, soft_wrap=True)
-    if as_json:
-        print_json(found.to_record())
-        return
-    table = Table(title=f"{plain(found.name)}: {window} days to {found.days[-1]}", title_justify="left")
-    for heading in ("rank", "related", "before", "score", "users", "p(related | entity)", "events"):
-        table.add_column(heading, justify="left" if heading == "related" else "right")
-    for row in found.newest:
-        before = "new" if row.before is None else f"{row.before} {row.move}"
-        table.add_row(
-            str(row.rank),
-            plain(row.name),
-            before,
-            f"{row.score:.4f}",
-            f"{row.users:,}",
-            f"{row.conditional:.4f}",
-            f"{row.events:,}",
-        )
-    out.print(table)
-    for line in found.reasons:
-        out.print(plain(line), highlight=False)
+for command in (sundog_model.train, sundog_model.evaluate, sundog_model.show):
+    app.command()(command)

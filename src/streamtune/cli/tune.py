@@ -11,12 +11,13 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.effect import refuse_without_effect
+from streamtune.cli.lease import StoreOption, job_lease
 from streamtune.cli.options import current_config, resolved, setting
 from streamtune.cli.output import err, out, print_json, styled
 from streamtune.cli.simulate import JsonOption
 from streamtune.control.guards import Guards
 from streamtune.control.settings import SupervisorSettings
-from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow
+from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow, RescaleSettings
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.engines.timely.settings import TimelyWindow
 from streamtune.outputs import check_outputs
@@ -126,6 +127,11 @@ def tune(
         int | None,
         setting(SupervisorSettings, "max_per_hour", help="flink: how often a job may be changed in an hour."),
     ] = None,
+    store: StoreOption = None,
+    without_checkpoint: Annotated[
+        bool | None,
+        setting(RescaleSettings, "without_checkpoint", "--without-checkpoint", help="flink: rescale without one."),
+    ] = None,
     backlog_growth: BacklogOption = None,
     audit: Annotated[Path | None, typer.Option(help="Append every decision to this file, as JSON lines.")] = None,
     report: Annotated[Path | None, typer.Option(help="simulator, timely: write an HTML report.")] = None,
@@ -156,7 +162,7 @@ def tune(
         check_cost_model(one)
     check_outputs((("--report", report), ("--audit", audit), ("--state", state)))
     session = TuneSession(
-        make=_tuner_maker(tuner, engine, model, cost_model, state),
+        make=_tuner_maker(tuner, engine, model, cost_model, state, tune_sources=bool(tune_sources)),
         guards=resolved(
             Guards,
             max_reconfigurations=max_reconfigurations,
@@ -175,6 +181,8 @@ def tune(
             from streamtune.cli.flink_tuning import FlinkTuning
 
             settings = resolved(FlinkSettings, url=url)
+            if without_checkpoint:
+                settings = settings.replace(rescale=settings.rescale.replace(without_checkpoint=True))
             where = FlinkTuning(
                 settings.url,
                 job_id,
@@ -187,7 +195,8 @@ def tune(
                 ),
                 settings=settings,
             )
-            _tune_flink(where, session, trail, as_json)
+            with job_lease(store, settings.url, job_id, acts=not session.guards.dry_run):
+                _tune_flink(where, session, trail, as_json)
             return
         if engine == "timely":
             story = _tune_timely(job, rates, changes, seed, session, trail, backlog_growth)
@@ -243,11 +252,13 @@ def tuner_settings(name: str, engine: str) -> Settings:
 
 
 def _tuner_maker(
-    name: str, engine: str, model: Path | None, cost_model: Path | None, state: Path | None
+    name: str, engine: str, model: Path | None, cost_model: Path | None, state: Path | None, *, tune_sources: bool
 ) -> Callable[[Job], Tuner]:
     from streamtune.tuners import make_tuner
 
     settings = tuner_settings(name, engine)
+    if tune_sources and "tune_sources" in type(settings).model_fields:
+        settings = settings.replace(tune_sources=True)
     return lambda job: make_tuner(name, job, model=model, cost_model=cost_model, state=state, settings=settings)
 
 
@@ -327,6 +338,7 @@ def _tune_timely(
 
 
 def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_json: bool) -> None:
+    from streamtune.cli.flink import rescale_journal
     from streamtune.cli.flink_tuning import tune_flink
 
     def show(moment: Moment) -> None:
@@ -346,6 +358,8 @@ def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_
         window,
         trail,
         watch_of=lambda job: session.watch(job, "flink", show),
+        tell=lambda line: err.print(line, highlight=False, soft_wrap=True),
+        journal=rescale_journal(),
     )
     records = [
         {

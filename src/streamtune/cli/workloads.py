@@ -106,6 +106,7 @@ def export(
       streamtune workloads export --all --out jobs --json
     """
     from streamtune import workloads
+    from streamtune.outputs import write_whole
 
     if everything == bool(names):
         raise StreamTuneError("give either names of workloads, or --all for every one of them")
@@ -115,7 +116,7 @@ def export(
     try:
         to.mkdir(parents=True, exist_ok=True)
         for workload in chosen:
-            written[workload.name].write_text(workload.spec.to_yaml(), encoding="utf-8")
+            write_whole(written[workload.name], workload.spec.to_yaml())
     except OSError as error:
         raise StreamTuneError(f"cannot write to '{to}': {error.strerror}. Choose another folder for --out") from error
     if as_json:
@@ -164,7 +165,7 @@ def _operators_table(workload: Workload, multiple: float) -> Table:
             f"{physics.service_us:g}",
             f"{physics.selectivity:g}",
             f"{rates[operator.id]:,.0f}",
-            f"more than {workload.spec.job.max_parallelism}" if need is None else str(need),
+            f"more than {workload.spec.job.limit_of(operator.id)}" if need is None else str(need),
         )
     return table
 

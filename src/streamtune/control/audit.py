@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from streamtune.errors import StreamTuneError
-from streamtune.outputs import check_output
+from streamtune.outputs import check_output, redacted
 
 
 class AuditTrail:
@@ -46,7 +46,7 @@ class AuditTrail:
         if self._descriptor is not None:
             line = json.dumps({"event": event, **details}, allow_nan=True, default=str)
             try:
-                self._put(f"{line}\n".encode())
+                self._put(f"{redacted(line)}\n".encode())
             except OSError as error:
                 raise self._unwritable(error) from error
 

@@ -9,12 +9,13 @@ from typing import Any, Literal
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.control.audit import AuditTrail
 from streamtune.control.guards import Guards as Guards
+from streamtune.control.guards import is_cut
 from streamtune.dataflow import Observation, Plan
 from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.errors import TuningError
 from streamtune.tuners.base import Recommendation, Tuner
 
-StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed"]
+StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed", "rolled_back"]
 Watcher = Callable[["Moment"], None]
 
 
@@ -56,8 +57,9 @@ class Controller:
 
     A tuning process starts when a source rate changes or backpressure appears. Recommend; if the recommendation is
     what runs, stop; else deploy and observe; stop when there is no backpressure, unless the recommendation was
-    provisional: then the tuner is asked again. The bound on reconfigurations always holds. A job that crashes ends the
-    process on its last good plan, on which its engine has started it again.
+    provisional, cut by a guard's largest step, or made for a guessed rate: then the tuner is asked again, so that a
+    plan that turns out far too large does not stay. The bound on reconfigurations always holds. A job that crashes ends
+    the process on its last good plan, on which its engine has started it again.
 
     >>> from streamtune.engines.simulator import Simulator
     >>> from streamtune.tuners import DS2
@@ -82,6 +84,7 @@ class Controller:
         self.guards.check(self.tuner.job)
         self._change = 0
         self._applied = 0
+        self._futile: dict[str, int] = {}
 
     def tune_over(self, deployment: Deployment, rates: Iterable[Mapping[str, float]]) -> Iterator[Outcome]:
         """One tuning process per change of the source rates, on an engine that drives its sources."""
@@ -99,21 +102,25 @@ class Controller:
         """One tuning process, from the first observation to the stop rule."""
         return run_steps(self.tuning(deployment), self.clock)
 
-    def tuning(self, deployment: Deployment) -> Steps[Outcome]:
-        """``tune`` in steps, for a supervisor of many jobs."""
+    def tuning(self, deployment: Deployment, seen: Observation | None = None) -> Steps[Outcome]:
+        """``tune`` in steps, for a supervisor of many jobs; what it has just ``seen`` need not be observed again."""
         self._applied = 0
+        self._futile = {}
         try:
-            return (yield from self._tune(deployment))
+            return (yield from self._tune(deployment, seen))
         except JobCrashedError as crash:
             return (yield from self._end_after(crash))
 
-    def _tune(self, deployment: Deployment) -> Steps[Outcome]:
-        seen = yield from self._observe(deployment)
+    def _tune(self, deployment: Deployment, seen: Observation | None) -> Steps[Outcome]:
+        seen = (yield from self._observe(deployment)) if seen is None else self._taken_in(deployment, seen)
         backpressure_seen = int(seen.has_backpressure)
         reason: StopReason
         while True:
             recommendation = self.tuner.recommend(seen)
-            plan, held = self.guards.apply(deployment.job, recommendation.plan, deployment.plan)
+            is_guess = bool(seen.guessed_rates)
+            wanted = self._without_futile_growth(recommendation.plan, deployment.plan)
+            plan, held = self.guards.apply(deployment.job, wanted, deployment.plan, is_guess=is_guess)
+            goes_on = recommendation.provisional or is_guess or is_cut(held)
             self.engine.capabilities.check(plan)
             self._write_decision(seen, recommendation, plan, held)
             if plan == deployment.plan:
@@ -122,16 +129,50 @@ class Controller:
             if self.guards.dry_run:
                 reason = "dry_run"
                 break
+            before, earlier = deployment.plan, seen
             deployment = yield from self._deploy(deployment, plan)
             seen = yield from self._observe(deployment)
             backpressure_seen += int(seen.has_backpressure)
-            if not (seen.has_backpressure or recommendation.provisional):
+            self._judge(before, earlier, plan, seen)
+            if self._is_worse(earlier, seen):
+                self.audit.write("rolling_back", {"change": self._change, "to": dict(before)})
+                deployment = yield from self._deploy(deployment, before)
+                seen = yield from self._observe(deployment)
+                plan, reason = before, "rolled_back"
+                break
+            if not (seen.has_backpressure or goes_on):
                 reason = "no_backpressure"
                 break
             if self._applied >= self.guards.max_reconfigurations:
                 reason = "bound"
                 break
         return self._end(reason, deployment, seen, backpressure_seen, plan)
+
+    def _is_worse(self, before: Observation, now: Observation) -> bool:
+        """Whether a plan made things worse: held up, and less gets through although no less is offered."""
+        loss = self.guards.roll_back_loss
+        if loss is None or not now.has_backpressure:
+            return False
+        as_much = all(now.source_rates.get(key, 0.0) >= 0.95 * rate for key, rate in before.source_rates.items())
+        return as_much and _throughput(now) < (1 - loss) * _throughput(before)
+
+    def _judge(self, before: Plan, earlier: Observation, plan: Plan, now: Observation) -> None:
+        """Note operators that grew, took hardly more, and hold the job up as before."""
+        least = self.guards.ineffective_gain
+        if least is None or not (earlier.has_backpressure and now.has_backpressure):
+            return
+        for key, degree in plan.items():
+            grown = degree / before[key] - 1
+            taken = earlier.operators[key].records_in_per_s if key in earlier.operators else 0.0
+            if grown > 0 and taken > 0 and key in now.operators:
+                gained = now.operators[key].records_in_per_s / taken - 1
+                if gained < least * grown:
+                    self._futile[key] = before[key]
+                    self.audit.write("ineffective", {"change": self._change, "operator": key, "gained": gained})
+
+    def _without_futile_growth(self, wanted: Plan, current: Plan) -> Plan:
+        futile = {key: current[key] for key in self._futile if wanted[key] > current[key]}
+        return wanted.replace(futile) if futile else wanted
 
     def _end_after(self, crash: JobCrashedError) -> Steps[Outcome]:
         """Nothing is recommended after a crash: look at what runs now, and say so."""
@@ -169,15 +210,18 @@ class Controller:
         for _ in range(self.guards.not_ready_patience):
             seen = yield from self.engine.observing(deployment, self.window)
             if isinstance(seen, Observation):
-                self.tuner.learn(seen)
-                self.audit.write("observed", {"change": self._change, **_summary(seen)})
-                self.watch(Moment("observed", self._change, seen.source_rates, deployment.plan, seen))
-                return seen
+                return self._taken_in(deployment, seen)
             yield self._retry_s(seen)
         raise TuningError(
             f"'{deployment.id}' gave no usable metrics in {self.guards.not_ready_patience} attempts: "
             "check that the job is running and its metrics are served"
         )
+
+    def _taken_in(self, deployment: Deployment, seen: Observation) -> Observation:
+        self.tuner.learn(seen)
+        self.audit.write("observed", {"change": self._change, **_summary(seen)})
+        self.watch(Moment("observed", self._change, seen.source_rates, deployment.plan, seen))
+        return seen
 
     def _retry_s(self, not_ready: NotReady) -> float:
         self.audit.write("not_ready", {"change": self._change, "reason": not_ready.reason})
@@ -215,11 +259,20 @@ class Controller:
         )
 
 
+def _throughput(seen: Observation) -> float:
+    """What the sources gave out, as far as it was measured."""
+    if seen.throughput_per_s is not None:
+        return seen.throughput_per_s
+    return sum(seen.operators[key].records_out_per_s for key in seen.source_rates if key in seen.operators)
+
+
 def _summary(seen: Observation) -> dict[str, Any]:
     """An observation as the audit trail keeps it."""
     return {
         "at": seen.observed_at.isoformat(),
         "rates": dict(seen.source_rates),
+        **({"rate_origins": dict(seen.rate_origins)} if seen.rate_origins else {}),
+        **({"rate_sds": dict(seen.rate_sds)} if seen.rate_sds else {}),
         "backpressured": list(seen.backpressured()),
         "bottlenecks": list(seen.bottlenecks),
         "operators": {

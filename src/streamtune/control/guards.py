@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Self
 
@@ -11,6 +12,8 @@ from streamtune.dataflow import Job, Plan
 from streamtune.errors import TuningError
 from streamtune.settings import Settings
 
+_CUT = "one step"
+
 
 class Guards(Settings):
     """What a tuner may never do, whatever it recommends."""
@@ -19,6 +22,34 @@ class Guards(Settings):
     min_parallelism: int = Field(default=1, ge=1, description="no operator goes below")
     max_parallelism: int | None = Field(
         default=None, ge=1, description="no operator goes above; none: the job's own limit"
+    )
+    largest_step_up: float | None = Field(
+        default=None, gt=1, description="one reconfiguration multiplies an operator's instances by at most this"
+    )
+    largest_guessed_step_up: float = Field(
+        default=4.0, gt=1, description="the same while the rate that a source is offered is only a guess"
+    )
+    largest_step_down: float | None = Field(
+        default=None, gt=0, lt=1, description="largest share of an operator's instances taken away in one step"
+    )
+    never_down: bool = Field(default=False, description="let operators grow, but never shrink")
+    max_total: int | None = Field(default=None, ge=1, description="quota: most instances of the whole job")
+    instance_cores: float = Field(default=1.0, gt=0, description="cores that one instance counts as, for max_cores")
+    instance_memory_mb: float = Field(default=0.0, ge=0, description="MiB that one instance counts as")
+    max_cores: float | None = Field(default=None, gt=0, description="quota: most cores of the whole job")
+    max_memory_mb: float | None = Field(default=None, gt=0, description="quota: most MiB of the whole job")
+    roll_back_loss: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="a plan after which the job is held up and gets less through than before, by more than this share, "
+        "is taken back; none: off",
+    )
+    ineffective_gain: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="operators whose growth gained less than this share of what it promised grow no further; none: off",
     )
     exclude: frozenset[str] = Field(default=frozenset(), description="operators never to touch")
     tune_sources: bool = Field(default=False, description="let sources be changed too")
@@ -43,22 +74,71 @@ class Guards(Settings):
                 f"cannot exclude '{unknown[0]}': the operators of '{job.name}' are {', '.join(job.dataflow.index)}"
             )
 
-    def apply(self, job: Job, wanted: Plan, current: Plan) -> tuple[Plan, dict[str, str]]:
-        """The plan that is allowed, and for each operator that was held back, why."""
-        limit = min(self.max_parallelism or job.max_parallelism, job.max_parallelism)
+    def apply(self, job: Job, wanted: Plan, current: Plan, *, is_guess: bool = False) -> tuple[Plan, dict[str, str]]:
+        """The plan that is allowed, and for each operator that was held back, why.
+
+        ``is_guess`` says that the plan was made for rates that nobody measured.
+        """
         allowed: dict[str, int] = {}
         held: dict[str, str] = {}
         for operator in job.dataflow.operators:
             key, degree = operator.id, wanted[operator.id]
+            limit = min(self.max_parallelism or job.max_parallelism, job.limit_of(key))
+            least = min(self.min_parallelism, limit)
             allowed[key] = degree
             if key in self.exclude or (operator.is_source and not self.tune_sources):
                 allowed[key] = current[key]
                 if degree != current[key]:
                     held[key] = f"{degree} was recommended, but the operator is excluded"
-            elif not self.min_parallelism <= degree <= limit:
-                allowed[key] = min(max(degree, self.min_parallelism), limit)
-                held[key] = f"{degree} was recommended, the limits are {self.min_parallelism} to {limit}"
+            elif not least <= degree <= limit:
+                allowed[key] = min(max(degree, least), limit)
+                held[key] = f"{degree} was recommended, the limits are {least} to {limit}"
+            if key not in self.exclude:
+                step = self._step(allowed[key], current[key], is_guess)
+                if step != allowed[key]:
+                    held[key] = f"{degree} was recommended, {_CUT} goes from {current[key]} to {step} at most"
+                    allowed[key] = min(step, limit)
+            if allowed[key] < current[key] and self.never_down:
+                allowed[key], held[key] = current[key], f"{degree} was recommended, but nothing shrinks now"
+        self._keep_quota(allowed, current, held)
         return _within(wanted, allowed), held
+
+    @property
+    def quota(self) -> int | None:
+        """The most instances of the whole job: the tightest of the quotas."""
+        limits = [
+            self.max_total,
+            None if self.max_cores is None else int(self.max_cores / self.instance_cores + 1e-9),
+            None
+            if self.max_memory_mb is None or not self.instance_memory_mb
+            else int(self.max_memory_mb / self.instance_memory_mb + 1e-9),
+        ]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _keep_quota(self, allowed: dict[str, int], current: Plan, held: dict[str, str]) -> None:
+        """Take back growth, the largest first, until the quota holds; what runs already is not taken away."""
+        quota = self.quota
+        while quota is not None and sum(allowed.values()) > quota:
+            key = max(allowed, key=lambda one: allowed[one] - current[one])
+            if allowed[key] <= current[key]:
+                return
+            allowed[key] -= 1
+            held[key] = f"the quota of {quota} instances leaves it {allowed[key]}"
+
+    def _step(self, wanted: int, current: int, is_guess: bool) -> int:
+        """As far as one step goes; at least one instance up or down."""
+        factors = [self.largest_step_up, self.largest_guessed_step_up if is_guess else None]
+        up = min((factor for factor in factors if factor is not None), default=None)
+        if up is not None and wanted > current:
+            return min(wanted, max(current + 1, math.floor(current * up + 1e-9)))
+        if self.largest_step_down is not None and wanted < current:
+            return max(wanted, min(current - 1, math.ceil(current * (1 - self.largest_step_down) - 1e-9)))
+        return wanted
+
+
+def is_cut(held: Mapping[str, str]) -> bool:
+    """Whether a plan was held back for the length of its step alone: the next step goes on from there."""
+    return any(_CUT in reason for reason in held.values())
 
 
 def _within(wanted: Plan, allowed: Mapping[str, int]) -> Plan:

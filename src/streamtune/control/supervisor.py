@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from streamtune.control.controller import Controller, Moment, Outcome
 from streamtune.control.guards import Guards
 from streamtune.control.settings import SupervisorSettings as SupervisorSettings
 from streamtune.dataflow import Observation
-from streamtune.engines.base import Deployment, RescaleFailedError
+from streamtune.engines.base import Deployment, JobEndedError, RescaleFailedError, RescaleRefusedError
 from streamtune.errors import StreamTuneError
 
 _AN_HOUR = timedelta(hours=1)
@@ -30,6 +30,10 @@ class SupervisedJob:
     outcomes: list[Outcome] = field(default_factory=list)
     error: StreamTuneError | None = None
     acted_at: deque[datetime] = field(default_factory=deque)
+    grown_at: datetime | None = None
+    trouble: StreamTuneError | None = None  # what keeps it from being looked after now
+    remake: Callable[[Deployment], Controller] | None = None
+    tell: Callable[[str], None] = lambda _line: None
 
     @property
     def name(self) -> str:
@@ -60,11 +64,22 @@ class Supervisor:
         self._clock = clock or SystemClock()
         self.jobs: list[SupervisedJob] = []
 
-    def add(self, controller: Controller, deployment: Deployment) -> SupervisedJob:
-        """Look after one more job; what its engine excludes is excluded."""
+    def add(
+        self,
+        controller: Controller,
+        deployment: Deployment,
+        *,
+        remake: Callable[[Deployment], Controller] | None = None,
+        tell: Callable[[str], None] = lambda _line: None,
+    ) -> SupervisedJob:
+        """Look after one more job; what its engine excludes is excluded.
+
+        ``remake`` makes a controller for a job of another shape that was submitted in the place of this one; ``tell``
+        is told what keeps a watched job from being looked after.
+        """
         excluded = controller.guards.exclude | controller.engine.excluded(deployment)
         guards = controller.guards.replace(exclude=excluded)
-        job = SupervisedJob(controller, deployment, guards)
+        job = SupervisedJob(controller, deployment, guards, remake=remake, tell=tell)
         self.jobs.append(job)
         return job
 
@@ -86,7 +101,7 @@ class Supervisor:
         return self.jobs
 
     def _watched(self, job: SupervisedJob) -> Steps[None]:
-        """One job from its first tuning process to the end of its watch; never raises what a user can mend."""
+        """One job from its first tuning process to the end of its watch; never raises what a user can fix."""
         try:
             yield from self._watch(job)
         except StreamTuneError as error:
@@ -97,47 +112,105 @@ class Supervisor:
         tuned_for: Mapping[str, float] | None = None
         while True:
             try:
-                if tuned_for is None or (yield from self._is_due(job, tuned_for)):
-                    outcome = yield from self._tune(job)
+                seen = None if tuned_for is None else (yield from self._look(job))
+                if tuned_for is None or (seen is not None and self._is_due(job, tuned_for, seen)):
+                    outcome = yield from self._tune(job, seen)
                     if outcome is not None:
                         job.deployment, tuned_for = outcome.deployment, outcome.rates
                         job.outcomes.append(outcome)
+                job.trouble = None
             except StreamTuneError as error:
-                job.controller.audit.write("failed", {"error": str(error), **_state(job)})
-                goes_on = isinstance(error, RescaleFailedError) and error.is_running
-                if not goes_on or not self._settings.watch_s:
+                self._note(job, error)
+                if not self._settings.watch_s:
                     raise
-                tuned_for = tuned_for or {}
+                tuned_for = yield from self._after(job, error, tuned_for)
             if (self._clock.now() - started).total_seconds() >= self._settings.watch_s:
-                return
+                break
+        done = isinstance(job.trouble, JobEndedError) and job.trouble.is_done
+        if job.trouble is not None and not done:
+            raise job.trouble
 
-    def _is_due(self, job: SupervisedJob, tuned_for: Mapping[str, float]) -> Steps[bool]:
+    def _note(self, job: SupervisedJob, error: StreamTuneError) -> None:
+        """Write a failure down, each once: a job that stays away is not a new event every few seconds."""
+        still_away = isinstance(job.trouble, JobEndedError) and isinstance(error, JobEndedError)
+        if not still_away and str(job.trouble) != str(error):
+            kind = "refused" if isinstance(error, RescaleRefusedError) else "failed"
+            kind = "ended" if isinstance(error, JobEndedError) and self._settings.watch_s else kind
+            job.controller.audit.write(kind, {"error": str(error), **_state(job)})
+            job.tell(str(error))
+        job.trouble = error
+
+    def _after(
+        self, job: SupervisedJob, error: StreamTuneError, tuned_for: Mapping[str, float] | None
+    ) -> Steps[Mapping[str, float] | None]:
+        """What a watch does after a failure: it goes on with the job as it is, or with the one in its place."""
+        down = isinstance(error, RescaleFailedError) and not error.is_running
+        if isinstance(error, JobEndedError) or down:
+            found = job.controller.engine.successor(job.deployment)
+            if found is not None:
+                self._follow(job, found)
+                return None
+            yield self._settings.wait_s
+            return tuned_for or {}
+        if not isinstance(error, RescaleFailedError):  # that one has waited for long enough
+            yield self._settings.wait_s
+        return tuned_for or {}
+
+    @staticmethod
+    def _follow(job: SupervisedJob, found: Deployment) -> None:
+        before = job.deployment
+        job.controller.audit.write(
+            "followed", {"job": found.job.name, "from": before.id, "to": found.id, "plan": dict(found.plan)}
+        )
+        job.tell(f"job {before.id} was replaced by {found.id}: going on with it")
+        job.deployment, job.trouble = found, None
+        same = set(found.job.dataflow.index) == set(before.job.dataflow.index)
+        if job.remake is not None and not (same and set(found.job.dataflow.edges) == set(before.job.dataflow.edges)):
+            job.controller = job.remake(found)
+
+    def _look(self, job: SupervisedJob) -> Steps[Observation | None]:
         controller = job.controller
         seen = yield from controller.engine.observing(job.deployment, controller.window)
         if not isinstance(seen, Observation):
             controller.audit.write("not_ready", {"reason": seen.reason})
             yield seen.retry_after_s
-            return False
+            return None
         controller.watch(Moment("watched", 0, seen.source_rates, job.deployment.plan, seen))
-        return seen.has_backpressure or has_moved(tuned_for, seen.source_rates, self._settings.rate_change)
+        return seen
 
-    def _tune(self, job: SupervisedJob) -> Steps[Outcome | None]:
+    def _is_due(self, job: SupervisedJob, tuned_for: Mapping[str, float], seen: Observation) -> bool:
+        """Something has happened, or the tuner looks ahead and sees that something will."""
+        foreseen = job.controller.tuner.is_due(seen)
+        moved = has_moved(tuned_for, seen.source_rates, self._settings.rate_change)
+        return foreseen or seen.has_backpressure or moved
+
+    def _tune(self, job: SupervisedJob, seen: Observation | None) -> Steps[Outcome | None]:
         """One tuning process within what the hour still allows and the slots there are now; None if nothing is left."""
         controller, left = job.controller, self._allowed_now(job)
+        if self._settings.is_excluded(self._clock.now()) and not job.guards.dry_run:
+            controller.audit.write("held", {"reason": "excluded_period"})
+            yield controller.window.length_s
+            return None
         if left == 0 and not job.guards.dry_run:
             wait_s = (job.acted_at[0] + _AN_HOUR - self._clock.now()).total_seconds()
             controller.audit.write("held", {"reason": "max_per_hour", "free_again_in_s": round(wait_s)})
             yield min(wait_s, controller.window.length_s)
             return None
         controller.guards = self._guards_now(job, left)
+        if self._is_in_grace(job):
+            controller.guards = controller.guards.replace(never_down=True)
         before = len(job.acted_at)
         with self._counting(job):
             try:
-                return (yield from controller.tuning(job.deployment))
+                return (yield from controller.tuning(job.deployment, seen))
             except RescaleFailedError:
                 if len(job.acted_at) == before:
                     job.acted_at.append(self._clock.now())  # an attempt that failed has shaken the job as well
                 raise
+
+    def _is_in_grace(self, job: SupervisedJob) -> bool:
+        grown = job.grown_at
+        return grown is not None and (self._clock.now() - grown).total_seconds() < self._settings.grace_s
 
     @staticmethod
     def _guards_now(job: SupervisedJob, left: int) -> Guards:
@@ -157,6 +230,8 @@ class Supervisor:
         def take(moment: Moment) -> None:
             if moment.kind == "applied":
                 job.acted_at.append(self._clock.now())
+                if any(degree > job.deployment.plan.get(key, degree) for key, degree in moment.plan.items()):
+                    job.grown_at = self._clock.now()
             watch(moment)
 
         job.controller.watch = take

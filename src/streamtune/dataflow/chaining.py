@@ -39,9 +39,13 @@ def chain_heads(flow: Dataflow, degrees: npt.ArrayLike) -> Ints:
     >>> chain_heads(flow, [[4, 4, 1], [2, 2, 2]]).tolist()
     [[0, 0, 2], [0, 0, 0]]
     """
-    degrees = np.asarray(degrees, dtype=np.int64)
-    heads = np.broadcast_to(np.arange(len(flow.operators)), degrees.shape).copy()
-    inside = chained(flow, degrees)
+    return heads_of(flow, chained(flow, degrees))
+
+
+def heads_of(flow: Dataflow, inside: Bools) -> Ints:
+    """``chain_heads`` where it is known which edges are inside a chain (plans × edges, or just edges)."""
+    shape = (*inside.shape[:-1], len(flow.operators))
+    heads = np.broadcast_to(np.arange(len(flow.operators)), shape).copy()
     by_target = {target: position for position, (_, target) in enumerate(flow.edge_indices)}
     for key in flow.order:
         v = flow.index[key]

@@ -6,8 +6,12 @@ with its line, where it is known, instead of being taken for something else. Mer
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import stat
+import zlib
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,6 +20,7 @@ import yaml
 from streamtune.errors import StreamTuneError
 
 MOST_BYTES = 64 * 2**20
+MOST_CSV_BYTES = 256 * 2**20
 MOST_NODES = 1_000_000
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -34,24 +39,50 @@ def read_document(path: Path) -> Any:
     return parse_json(text) if path.suffix == ".json" else parse_yaml(text)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """The text of a file that is not too large to be written by hand."""
+    try:
+        return read_bytes(path, most_bytes).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DocumentError("is not UTF-8 text: check the path") from error
+
+
+def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """All of a file; devices, endless ones among them, and files above the limit are refused."""
     try:
         kind = path.stat().st_mode
         if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
             raise DocumentError("cannot be read: it is a device. Check the path")
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(most_bytes + 1)
     except OSError as error:
         raise DocumentError(f"cannot be read: {error.strerror}. Check the path") from error
     except ValueError as error:  # a zero byte in the name
         raise DocumentError(f"cannot be read: {error}. Check the path") from error
-    if len(content) > MOST_BYTES:
-        raise DocumentError(f"has more than {MOST_BYTES // 2**20} MB: give a smaller file")
+    if len(content) > most_bytes:
+        raise DocumentError(f"has more than {most_bytes // 2**20} MB: give a smaller file")
+    return content
+
+
+def read_rows(path: Path) -> list[list[str]]:
+    """The rows of a CSV file (also .gz) that are not empty."""
+    content = read_bytes(path, MOST_CSV_BYTES)
     try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DocumentError("is not UTF-8 text: give a YAML or JSON file") from error
+        text = (_unpacked(content) if path.suffix == ".gz" else content).decode("utf-8")
+        return [row for row in csv.reader(io.StringIO(text)) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DocumentError(f"is not a CSV file: {_sentence(error)}") from error
+
+
+def _unpacked(content: bytes) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(content)) as file:
+            found = file.read(MOST_CSV_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DocumentError(f"is not a whole gzip file: {_sentence(error)}") from error
+    if len(found) > MOST_CSV_BYTES:
+        raise DocumentError(f"has more than {MOST_CSV_BYTES // 2**20} MB when unpacked: give a smaller file")
+    return found
 
 
 def parse_json(text: str) -> Any:

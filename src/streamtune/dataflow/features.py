@@ -18,7 +18,7 @@ class OperatorFeatures(Frozen):
 
     id: str = Field(description="unique within the job")
     type: str = Field(description="an identifier; types never seen before are fine")
-    window_type: str | None = Field(default=None, description="tumbling or sliding")
+    window_type: str | None = Field(default=None, description="tumbling, sliding, session or cumulative")
     window_policy: str | None = Field(default=None, description="time or count")
     window_length: float | None = Field(default=None, description="seconds, or tuples of a count window")
     window_slide: float | None = Field(default=None, description="of a sliding window, in the unit of its length")

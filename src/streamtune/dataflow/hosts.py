@@ -8,7 +8,7 @@ from functools import cached_property
 
 from pydantic import Field
 
-from streamtune.dataflow.plan import Plan
+from streamtune.dataflow.plan import Instance, Plan
 from streamtune.errors import DataflowError
 from streamtune.frozen import Frozen
 
@@ -57,8 +57,19 @@ class Cluster:
     def cores(self) -> int:
         return sum(host.cores for host in self.hosts)
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """How the hosts are called in the placement of a plan: h0, h1, …"""
+        return tuple(f"h{place}" for place in range(len(self.hosts)))
+
     def check_plan(self, plan: Plan) -> None:
-        """Refuse a plan with an operator above the cores of all hosts (the constraint of ZeroTune's Eq. 1)."""
+        """Refuse a plan with an operator above the cores of all hosts (the constraint of ZeroTune's Eq. 1).
+
+        A plan with a placement may share cores as it likes, but has to put every instance on a host that is there.
+        """
+        if plan.placement is not None:
+            self._check_placement(plan)
+            return
         for operator_id, degree in plan.items():
             if degree > self.cores:
                 raise DataflowError(
@@ -66,3 +77,19 @@ class Cluster:
                     "lower it or add hosts",
                     operator=operator_id,
                 )
+
+    def _check_placement(self, plan: Plan) -> None:
+        placement = plan.placement or {}
+        for operator, degree in plan.items():
+            for number in range(degree):
+                host = placement.get(Instance(operator, number))
+                if host is None:
+                    raise DataflowError(
+                        f"the placement leaves out instance {number}: place every instance, or none", operator=operator
+                    )
+                if host not in self.names:
+                    raise DataflowError(
+                        f"the placement puts instance {number} on '{host}', but the hosts are {self.names[0]} to "
+                        f"{self.names[-1]}: choose one of them",
+                        operator=operator,
+                    )

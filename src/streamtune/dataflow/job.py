@@ -61,9 +61,10 @@ class Job:
                 raise DataflowError(
                     f"a sink has no outputs, but '{outputs[0]}' reads it", operator=outputs[0], field="inputs"
                 )
-            if operator.parallelism is not None and operator.parallelism > self.max_parallelism:
+            limit = self.limit_of(operator.id)
+            if operator.parallelism is not None and operator.parallelism > limit:
                 raise DataflowError(
-                    f"is {operator.parallelism}, the limit is {self.max_parallelism}: raise it or lower this",
+                    f"is {operator.parallelism}, the limit is {limit}: raise it or lower this",
                     operator=operator.id,
                     field="parallelism",
                 )
@@ -78,6 +79,11 @@ class Job:
         """The parallelism that the spec asks for, 1 where it asks for none."""
         return Plan({operator.id: operator.parallelism or 1 for operator in self.dataflow.operators})
 
+    def limit_of(self, operator_id: str) -> int:
+        """The most instances that an operator may have: its own limit, or the job's where that is smaller."""
+        own = self.dataflow.operator(operator_id).max_parallelism
+        return self.max_parallelism if own is None else min(own, self.max_parallelism)
+
     def check_plan(self, plan: Plan) -> None:
         """Refuse a plan that does not fit this job."""
         for operator in self.dataflow.operators:
@@ -85,9 +91,9 @@ class Job:
                 raise DataflowError(
                     "the plan does not name it: give every operator a parallelism", operator=operator.id
                 )
-            if plan[operator.id] > self.max_parallelism:
+            if plan[operator.id] > self.limit_of(operator.id):
                 raise DataflowError(
-                    f"the plan asks for parallelism {plan[operator.id]}, the limit is {self.max_parallelism}: "
+                    f"the plan asks for parallelism {plan[operator.id]}, the limit is {self.limit_of(operator.id)}: "
                     "raise max_parallelism or exclude it",
                     operator=operator.id,
                 )

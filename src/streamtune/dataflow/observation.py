@@ -106,11 +106,12 @@ class InstancePairMetrics(EdgeMetrics):
 class Observation(Frozen):
     """One window of one deployment. ``source_rates`` are the rates that are offered, not what got through.
 
-    ``rate_origins`` says how the rate of a source is known (measured where it is not named), ``bottlenecks`` are the
-    operators that an engine without backpressure finds too slow by its rule on rates, ``latency_growth_ms_per_s`` is
-    the trend of latency over the window, ``edges`` and ``instance_pairs`` say what went where, ``hosts`` where each
-    instance (``operator/number``) ran. ``reports_backpressure`` and ``busy_resolution`` say how the engine is to be
-    read: whether lack of backpressure means anything, and how far off a busy share may be.
+    ``rate_origins`` says how the rate of a source is known (measured where it is not named), ``rate_sds`` how far off
+    its logarithm may be (standard deviation, 0 where it is not named), ``bottlenecks`` are the operators that an engine
+    without backpressure finds too slow by its rule on rates, ``latency_growth_ms_per_s`` is the trend of latency over
+    the window, ``edges`` and ``instance_pairs`` say what went where, ``hosts`` where each instance
+    (``operator/number``) ran. ``reports_backpressure`` and ``busy_resolution`` say how the engine is to be read:
+    whether lack of backpressure means anything, and how far off a busy share may be.
 
     >>> held = OperatorMetrics(parallelism=1, busy_ms_per_s=300, idle_ms_per_s=0, backpressured_ms_per_s=700)
     >>> full = OperatorMetrics(parallelism=2, busy_ms_per_s=1000, idle_ms_per_s=0, backpressured_ms_per_s=0)
@@ -129,6 +130,7 @@ class Observation(Frozen):
     latency_growth_ms_per_s: float | None = None
     bottlenecks: tuple[str, ...] = ()
     rate_origins: Mapping[str, RateOrigin] = Field(default_factory=dict)
+    rate_sds: Mapping[str, float] = Field(default_factory=dict)
     edges: tuple[EdgeMetrics, ...] = ()
     instance_pairs: tuple[InstancePairMetrics, ...] = ()
     hosts: Mapping[str, str] = Field(default_factory=dict)
@@ -138,6 +140,16 @@ class Observation(Frozen):
     @property
     def plan(self) -> Plan:
         return Plan({key: metrics.parallelism for key, metrics in self.operators.items()})
+
+    @property
+    def guessed_rates(self) -> tuple[str, ...]:
+        """The sources whose offered rate is a guess, because they were held up and nobody counts what waits."""
+        return tuple(key for key, origin in self.rate_origins.items() if origin == "estimated")
+
+    @property
+    def edge_rates(self) -> dict[tuple[str, str], float]:
+        """Records/s over every edge that an engine counts."""
+        return {(edge.source, edge.target): edge.records_per_s for edge in self.edges if edge.records_per_s is not None}
 
     def backpressured(self, share: float = BACKPRESSURE_SHARE) -> tuple[str, ...]:
         """The operators under backpressure."""

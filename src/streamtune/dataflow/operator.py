@@ -45,17 +45,20 @@ Length = Annotated[float, BeforeValidator(parse_length), Field(gt=0, allow_inf_n
 class Window(Frozen):
     """A window: ``length`` and ``slide`` are seconds when the policy is time, tuples when it is count."""
 
-    type: Literal["tumbling", "sliding"] = Field(description="a sliding window needs a slide")
+    type: Literal["tumbling", "sliding", "session", "cumulative"] = Field(
+        description="a sliding and a cumulative window need a slide; the length of a session is its gap"
+    )
     policy: Literal["time", "count"] = Field(default="time", description="what fills it: time or a number of tuples")
     length: Length = Field(description="a duration such as 10s, 250ms, 1min or 2h, or a number of tuples")
     slide: Length | None = Field(default=None, description="from one window to the next, at most the length")
 
     @model_validator(mode="after")
     def _slide_fits_type(self) -> Self:
-        if self.type == "sliding" and self.slide is None:
-            raise ValueError("a sliding window needs a slide, for instance slide: 2s")
-        if self.type == "tumbling" and self.slide is not None:
-            raise ValueError(f"a tumbling window has no slide, but got {self.slide:g}: remove it or use sliding")
+        slides = self.type in ("sliding", "cumulative")
+        if slides and self.slide is None:
+            raise ValueError(f"a {self.type} window needs a slide, for instance slide: 2s")
+        if not slides and self.slide is not None:
+            raise ValueError(f"a {self.type} window has no slide, but got {self.slide:g}: remove it or use sliding")
         if self.slide is not None and self.slide > self.length:
             raise ValueError(f"slide {self.slide:g} is longer than the window's length {self.length:g}")
         return self
@@ -106,6 +109,9 @@ class Operator(Frozen):
         default=None, ge=0, allow_inf_nan=False, description="sources only: nominal rate, records/s"
     )
     parallelism: int | None = Field(default=None, ge=1, description="what the job starts with, 1 where it is left out")
+    max_parallelism: int | None = Field(
+        default=None, ge=1, description="its own limit, where that is smaller than the job's: a single instance has 1"
+    )
 
     @property
     def is_source(self) -> bool:

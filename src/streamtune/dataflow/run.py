@@ -79,6 +79,9 @@ class Run(Frozen):
     rate_origins: dict[str, RateOrigin] | None = Field(
         default=None, description="how the rate of a source is known; measured where it is not named"
     )
+    rate_sds: dict[str, float] | None = Field(
+        default=None, description="standard deviation of the logarithm of a rate that is not exact"
+    )
     instance_pairs: tuple[InstancePairMetrics, ...] | None = Field(
         default=None, description="what went from one instance to another"
     )
@@ -107,6 +110,7 @@ class Run(Frozen):
             latency_growth_ms_per_s=observation.latency_growth_ms_per_s,
             bottlenecks=observation.bottlenecks or None,
             rate_origins=dict(observation.rate_origins) or None,
+            rate_sds=dict(observation.rate_sds) or None,
             instance_pairs=observation.instance_pairs or None,
             hosts=dict(observation.hosts) or None,
             reports_backpressure=observation.reports_backpressure,
@@ -137,6 +141,7 @@ class Run(Frozen):
             latency_growth_ms_per_s=self.latency_growth_ms_per_s,
             bottlenecks=self.bottlenecks or (),
             rate_origins=self.rate_origins or {},
+            rate_sds=self.rate_sds or {},
             edges=tuple(
                 EdgeMetrics(**{name: getattr(edge, name) for name in EdgeMetrics.model_fields})
                 for edge in self.edges
@@ -153,7 +158,7 @@ class Run(Frozen):
     def to_record(self) -> dict[str, Any]:
         """Plain JSON values; parts that an engine does not have are left out."""
         record = self.model_dump(mode="json")
-        optional = ("latency_growth_ms_per_s", "bottlenecks", "rate_origins", "instance_pairs", "hosts")
+        optional = ("latency_growth_ms_per_s", "bottlenecks", "rate_origins", "rate_sds", "instance_pairs", "hosts")
         return {name: value for name, value in record.items() if name not in optional or value is not None}
 
 

@@ -90,6 +90,18 @@ class JobCrashedError(EngineError):
         self.deployment = deployment
 
 
+class JobEndedError(EngineError):
+    """A job that does not run any more. ``is_done`` says that it finished by itself, with nothing wrong."""
+
+    def __init__(self, message: str, *, is_done: bool = False) -> None:
+        super().__init__(message)
+        self.is_done = is_done
+
+
+class RescaleRefusedError(EngineError):
+    """A rescale that was refused before anything was changed: it may be tried again."""
+
+
 class RescaleFailedError(EngineError):
     """A rescale that did not work out. ``is_running`` says whether the job runs all the same, on its last good plan."""
 
@@ -147,6 +159,10 @@ class Engine(ABC):
     def excluded(self, deployment: Deployment) -> frozenset[str]:  # noqa: ARG002
         """Operators that this engine was told never to touch."""
         return frozenset()
+
+    def successor(self, deployment: Deployment) -> Deployment | None:  # noqa: ARG002
+        """The job that runs in the place of one that has ended, as after a resubmission; None where none does."""
+        return None
 
     def state_of(self, deployment: Deployment) -> Mapping[str, object]:  # noqa: ARG002
         """Where a job stands, for the audit trail after a failure; asks the engine, and may fail itself."""

@@ -33,6 +33,7 @@ class Platform:
     bias_sigma: float = MeasurementError().bias_sigma
     noise_sigma: float = MeasurementError().noise_sigma
     exclude: tuple[str, ...] = ()
+    relatives_share: float = 0.0
     clusters: bool = True
     pretraining: PretrainSettings = field(default_factory=PretrainSettings)
 
@@ -47,7 +48,12 @@ class Platform:
     @property
     def generation(self) -> GenerateSettings:
         return GenerateSettings(
-            runs=self.runs, random_jobs=self.random_jobs, seed=self.seed, error=self.error, exclude=self.exclude
+            runs=self.runs,
+            random_jobs=self.random_jobs,
+            seed=self.seed,
+            error=self.error,
+            exclude=self.exclude,
+            relatives_share=self.relatives_share,
         )
 
     @property

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from streamtune.dataflow.documents import DocumentError, read_rows
 from streamtune.errors import StreamTuneError
 
 Floats = npt.NDArray[np.float64]
@@ -43,7 +41,7 @@ class RateSeries:
 
     @property
     def day(self) -> int | None:
-        """Steps per day, or None where a day is no whole number of at least two steps."""
+        """Steps per day, or None where a day is not a whole number of at least two steps."""
         steps = DAY_S / self.step_s
         return round(steps) if steps >= 2 and abs(steps - round(steps)) < 1e-6 else None
 
@@ -135,14 +133,9 @@ def read_series(path: Path, *, step_s: float | None = None, longest_gap: int = 1
 
 def _rows(path: Path) -> list[list[str]]:
     try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-    except OSError as error:
-        reason = error.strerror or "it is no gzip file"
-        raise ForecastError(f"{path} cannot be read: {reason}. Check the path") from error
-    except (UnicodeDecodeError, EOFError) as error:
-        raise ForecastError(f"{path} is no CSV file: {error}") from error
-    return [row for row in csv.reader(io.StringIO(text)) if row]
+        return read_rows(path)
+    except DocumentError as error:
+        raise ForecastError(f"{path} {error.problem}") from error
 
 
 def _seconds(text: str) -> float:

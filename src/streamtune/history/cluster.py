@@ -28,7 +28,7 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.pair_work import SparkPairBounds
 from streamtune.history.shapes import CANONICAL_FORM, RUNS, dataflow_of, run_forms, shape_counts
 from streamtune.history.store import History
-from streamtune.sealed import check_target, whole_folder
+from streamtune.sealed import check_target, has_whole_manifest, whole_folder, write_manifest
 from streamtune.similarity import pack
 from streamtune.similarity.distance_table import DistanceTable
 from streamtune.similarity.kmeans import Clusters, WeightedShapes, check_k, kmeans, kmeans_with_elbow
@@ -177,7 +177,10 @@ def read_summary(folder: Path) -> ClusteringSummary:
     """``clusters.json`` of a folder that ``cluster`` wrote."""
     file = Path(folder) / SUMMARY
     try:
-        return ClusteringSummary.model_validate_json(file.read_text(encoding="utf-8"))
+        found = ClusteringSummary.model_validate_json(file.read_bytes())
+        if not has_whole_manifest(file.parent, SUMMARY):
+            raise HistoryError(f"{file} is damaged: it is not what was written. Run 'streamtune cluster' again")
+        return found
     except OSError as error:
         raise HistoryError(
             f"{file} cannot be read: {error.strerror}. Give the folder that 'streamtune cluster' wrote"
@@ -244,7 +247,7 @@ def _distance_summary(clusters: Clusters, table: DistanceTable) -> DistanceSumma
 
 def _write(out: Path, found: ClusteredShapes, draw: Draw | None) -> None:
     with whole_folder(out, "clustering", SUMMARY) as staging:
-        (staging / SUMMARY).write_text(found.summary.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        write_manifest(staging, found.summary.model_dump_json(indent=1) + "\n", SUMMARY)
         pq.write_table(_assignment_table(found), staging / ASSIGNMENT)
         if draw is not None:
             draw(found, staging)

@@ -148,4 +148,7 @@ def operator_columns(batch: pa.RecordBatch, graphs: FlatGraphs) -> OperatorColum
         ),
         edge_source=graphs.edge_source,
         edge_target=graphs.edge_target,
+        edge_ratio=observed_selectivity(
+            floats(operator_values(batch, "records_in_per_s"))[graphs.edge_source], graphs.edge_per_s
+        ),
     )

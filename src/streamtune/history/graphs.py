@@ -22,7 +22,7 @@ def graph_columns(*columns: str, operators: tuple[str, ...] = ()) -> StructType:
     """
     fields = {field.name: field for field in STORED_RUN.fields}
     operator = StructType([field for field in OPERATOR.fields if field.name in ("id", *operators)])
-    edge = StructType([field for field in EDGE.fields if field.name in ("source", "target")])
+    edge = StructType([field for field in EDGE.fields if field.name in ("source", "target", "records_per_s")])
     return StructType(
         [
             *(fields[name] for name in columns),
@@ -44,6 +44,7 @@ class FlatGraphs:
     edge_source: Indices  # E
     edge_target: Indices  # E
     edge_run: Indices  # E
+    edge_per_s: Floats  # E: records over the edge, NaN where nobody counted them
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> FlatGraphs:
@@ -71,12 +72,21 @@ class FlatGraphs:
             edge_source=index.find(edges.row, source_code),
             edge_target=index.find(edges.row, target_code),
             edge_run=edges.row,
+            edge_per_s=_edge_rates(edges.values),
         )
 
     @property
     def starts(self) -> Indices:
         """Position of each run's first operator."""
         return np.cumsum(self.sizes) - self.sizes
+
+
+def _edge_rates(edges: Any) -> Floats:
+    """Batches that were made without the column have no rates of edges."""
+    names = [field.name for field in edges.type]
+    if "records_per_s" not in names:
+        return np.full(len(edges), np.nan)
+    return floats(pc.struct_field(edges, "records_per_s"))
 
 
 def operator_values(batch: pa.RecordBatch, name: str) -> Any:

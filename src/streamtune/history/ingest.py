@@ -106,6 +106,14 @@ def ingest_files(
     return report
 
 
+def refused_files(history: History) -> set[str]:
+    """Names of the files that were rejected as such."""
+    if not history.rejected.exists:
+        return set()
+    rows = history.rejected.read().where("position = 0").select("source_file").distinct()
+    return {row.source_file for row in rows.toLocalIterator()}
+
+
 def _staging(history: History, part: str) -> str:
     return f"{history.location}/_staging/{part}"
 

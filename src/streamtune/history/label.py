@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from streamtune.dataflow.observation import METRICS
 from streamtune.dataflow.run import v1_busy_resolution, v1_reports_backpressure
-from streamtune.history.flatten import floats, list_column
+from streamtune.history.flatten import Ragged, any_per_row, floats, list_column, map_as_list
 from streamtune.history.graphs import FlatGraphs, graph_columns, operator_values
 from streamtune.history.schema import DAY, LABELS
 from streamtune.history.store import History
@@ -23,7 +23,7 @@ from streamtune.readings import LabelSettings, OperatorBatch, label_batch
 # What the labelling kernel takes of an operator.
 LABEL_METRICS = tuple(field.name for field in fields(OperatorBatch) if field.name in METRICS)
 # How an engine is to be read; records of version 1 have its name alone.
-ENGINE_COLUMNS = ("engine", "reports_backpressure", "busy_resolution")
+ENGINE_COLUMNS = ("engine", "reports_backpressure", "busy_resolution", "rate_origins")
 _COLUMNS = graph_columns("run_id", *ENGINE_COLUMNS, DAY, operators=LABEL_METRICS)
 _SETTINGS = "labelling"
 
@@ -65,9 +65,20 @@ def operator_batch(batch: pa.RecordBatch) -> OperatorBatch:
         nominal_per_s=graphs.nominal_per_s,
         edge_source=graphs.edge_source,
         edge_target=graphs.edge_target,
+        edge_per_s=graphs.edge_per_s,
+        is_guess=has_guess(batch),
         without_backpressure=~_of_engine(batch, "reports_backpressure", v1_reports_backpressure).astype(np.bool_),
         **metrics,
     )
+
+
+def has_guess(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Whether a source's rate is a guess, in each run; older tables do not say, and had measurements alone."""
+    if "rate_origins" not in batch.schema.names:
+        return np.zeros(len(batch), dtype=np.bool_)
+    origins = Ragged.of(map_as_list(batch.column("rate_origins")))
+    guessed = pc.fill_null(pc.equal(pc.struct_field(origins.values, "value"), "estimated"), False)
+    return any_per_row(origins.row, np.asarray(guessed.to_numpy(zero_copy_only=False), dtype=np.bool_), len(batch))
 
 
 def busy_resolution(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:

@@ -3,7 +3,8 @@
 They have no busy, idle or backpressured times and no rates per operator: those metrics are null, and no label can be
 derived. The id of a run is the engine's own job id (``artifact``), so that one job filed twice is detected.
 Latency is the marker at the last operator and the source rate is the one that arrived: the nominal rate and the
-reported end-to-end latency are known to be wrong.
+reported end-to-end latency are known to be wrong. A requested vector of parallelism that has not one entry per operator
+is not dirt: operators share entries, and what ran was measured.
 """
 
 from __future__ import annotations
@@ -124,7 +125,6 @@ def _found() -> Column:
     )
     rules = {
         reasons.NON_FINITE_SELECTIVITY: selectivity,
-        reasons.PARALLELISM_VECTOR_LENGTH: ~same_length,
         reasons.PARALLELISM_MISMATCH: same_length
         & sql.exists(
             pairs,

@@ -54,7 +54,8 @@ DESCRIPTIONS = {
     DUPLICATE: "the same run is already there",
     CONFLICTING_DUPLICATE: "a run of this id is already there with other contents",
     NON_FINITE_SELECTIVITY: "a measured selectivity is NaN or infinite (PDSP-Bench)",
-    PARALLELISM_VECTOR_LENGTH: "the requested parallelism does not have one entry per operator (PDSP-Bench)",
+    PARALLELISM_VECTOR_LENGTH: "the requested parallelism does not have one entry per operator (PDSP-Bench, up to"
+    " release 0.2: operators share entries, and such runs are sound)",
     PARALLELISM_MISMATCH: "an operator ran with another parallelism than requested (PDSP-Bench)",
     HARDWARE_CONTRADICTION: "path and cluster metadata name different hardware (PDSP-Bench)",
     WRONG_APPLICATION: "path, application, query and job name do not belong together (PDSP-Bench)",

@@ -99,7 +99,7 @@ def _ends(file: FileStatus, ending: str) -> bool:
 
 
 def _is_unsupported(file: FileStatus) -> bool:
-    """Compressed in a way that cannot be checked for damage; or Hadoop cannot open it, or would wait for ever."""
+    """Compressed in a way that cannot be checked for damage; or Hadoop cannot open it, or would wait forever."""
     name, place = file.path.rpartition("/")[2], urlsplit(file.path).path if "://" in file.path else file.path[5:]
     # Hadoop takes a colon for the end of a scheme: in a name always, in a folder if the path is matched as a pattern.
     has_bad_colon = ":" in name or (":" in place and literal(file.path) != file.path)
@@ -168,7 +168,7 @@ def compare(sources: Sources, staged: DataFrame) -> list[Refused]:
     """What was read of each file against what was listed; files with lines that were skipped, as refused ones.
 
     ``staged`` has the columns ``source_file`` and ``raw_bytes``, one row per line. A file that was read twice, or that
-    nobody listed, is a defect of ours and ends the ingest before anything is stored.
+    nobody listed, is a defect in StreamTune and ends the ingest before anything is stored.
     """
     counts = staged.groupBy("source_file").agg(sql.count("*").alias("rows"), sql.sum("raw_bytes").alias("bytes"))
     read = {row.source_file: (int(row["rows"]), int(row["bytes"] or 0)) for row in counts.toLocalIterator()}

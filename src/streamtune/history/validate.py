@@ -133,8 +133,8 @@ class _Checker:
         bad = ~nulls(kind) & ~_flags(pc.match_substring_regex(kind, r"^[a-z][a-z0-9_]*$")) & ~_flags(pc.equal(kind, ""))
         window, policy = self._operator("window_type"), self._operator("window_policy")
         length, slide = floats(self._operator("window_length")), floats(self._operator("window_slide"))
-        windowed, sliding = ~nulls(window), _flags(pc.equal(window, "sliding"))
-        bad |= windowed & ~(sliding | _flags(pc.equal(window, "tumbling")))
+        windowed, sliding = ~nulls(window), _flags(pc.is_in(window, value_set=pa.array(["sliding", "cumulative"])))
+        bad |= windowed & ~(sliding | _flags(pc.is_in(window, value_set=pa.array(["tumbling", "session"]))))
         bad |= ~nulls(policy) & ~_flags(pc.is_in(policy, value_set=pa.array(["time", "count"])))
         bad |= ~nulls(self._operator("window_length")) & ~((length > 0) & np.isfinite(length))
         bad |= windowed & nulls(self._operator("window_length"))
@@ -168,7 +168,10 @@ class _Checker:
         """Taking in less than was sent is what a bottleneck does; taking in more cannot be."""
         taken, sent = floats(self._operator("records_in_per_s")), floats(self._operator("records_out_per_s"))
         source, target = self.source_at[self.known_edge], self.target_at[self.known_edge]
-        offered = np.bincount(target, weights=sent[source], minlength=len(taken))
+        # Where an engine counts what goes over an edge, that is what the reader was sent; else all of the output.
+        counted = floats(self._edge("records_per_s"))[self.known_edge]
+        over = np.where(np.isfinite(counted), counted, sent[source])
+        offered = np.bincount(target, weights=over, minlength=len(taken))
         too_much = taken > offered * (1 + self.settings.flow_tolerance) + 1.0
         return self._any_operator(too_much & ~self.is_source)
 

@@ -24,9 +24,10 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from streamtune.dataflow import Observation, Plan, Run
-from streamtune.dataflow.physics import smallest_parallelism
+from streamtune.dataflow.physics import smallest_parallelism, true_ratios
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import SimulatorSettings, simulate_once
+from streamtune.errors import DataflowError
 from streamtune.history.ingest import stored_runs
 from streamtune.history.schema import RUN
 from streamtune.history.store import History
@@ -35,6 +36,7 @@ from streamtune.readings.demand import input_rates
 from streamtune.spark.schemas import nullable
 from streamtune.workloads import Workload, cycle, load, names
 from streamtune.workloads.catalogue import UnknownWorkloadError
+from streamtune.workloads.relatives import KINDS
 
 ENGINE = "simulator"
 _FIRST_RUN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -71,7 +73,19 @@ def draw(number: int, settings: GenerateSettings) -> Experiment:
     else:
         catalogue = _catalogue(settings.exclude)
         name = catalogue[rng.integers(len(catalogue))]
+    if settings.relatives_share and rng.random() < settings.relatives_share:
+        name = _relative(name, settings, rng)
     return draw_of(_load(name), number, settings.near_share, settings.max_parallelism, rng)
+
+
+def _relative(name: str, settings: GenerateSettings, rng: np.random.Generator) -> str:
+    """A relative of a job; the job itself where it has no operator that could be changed so."""
+    wanted = f"{name}~{KINDS[rng.integers(len(KINDS))]}-{rng.integers(settings.relatives)}"
+    try:
+        _load(wanted)
+    except DataflowError:
+        return name
+    return wanted
 
 
 def draw_of(workload: Workload, number: int, near_share: float, largest: int, rng: np.random.Generator) -> Experiment:
@@ -105,14 +119,14 @@ def draw_multiple(rng: np.random.Generator) -> float:
 
 def random_plan(workload: Workload, largest: int, rng: np.random.Generator) -> Plan:
     job = workload.spec.job
-    return Plan({operator.id: int(rng.integers(1, largest + 1)) for operator in job.dataflow.operators})
+    return Plan({key: min(int(rng.integers(1, largest + 1)), job.limit_of(key)) for key in job.dataflow.index})
 
 
 def near_plan(workload: Workload, rates: dict[str, float], rng: np.random.Generator) -> Plan:
     """A fifth above or below the need (one standard deviation), give or take one instance."""
-    limit = workload.spec.job.max_parallelism
+    job = workload.spec.job
     near = {
-        key: int(np.clip(round(need * rng.lognormal(0.0, 0.2)) + rng.integers(-1, 2), 1, limit))
+        key: int(np.clip(round(need * rng.lognormal(0.0, 0.2)) + rng.integers(-1, 2), 1, job.limit_of(key)))
         for key, need in true_needs(workload, rates).items()
     }
     return Plan({**near, **own_sources(workload)})
@@ -125,12 +139,16 @@ def own_sources(workload: Workload) -> dict[str, int]:
 
 def true_demand(workload: Workload, rates: dict[str, float]) -> dict[str, float]:
     selectivities = {key: physics.selectivity for key, physics in workload.physics.items()}
-    return input_rates(workload.spec.job.dataflow, selectivities, rates)
+    flow = workload.spec.job.dataflow
+    return input_rates(flow, selectivities, rates, true_ratios(flow, workload.physics))
 
 
 def true_needs(workload: Workload, rates: dict[str, float]) -> dict[str, int]:
-    demand, limit = true_demand(workload, rates), workload.spec.job.max_parallelism
-    return {key: smallest_parallelism(workload.physics[key], demand[key], limit) or limit for key in demand}
+    demand, job = true_demand(workload, rates), workload.spec.job
+    return {
+        key: smallest_parallelism(workload.physics[key], demand[key], job.limit_of(key)) or job.limit_of(key)
+        for key in demand
+    }
 
 
 def observe(

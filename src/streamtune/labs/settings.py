@@ -44,6 +44,10 @@ class GenerateSettings(Settings):
     near_share: float = Field(default=0.5, ge=0, le=1, description="share of the runs with plans near the optimum")
     random_share: float = Field(default=0.5, ge=0, le=1, description="share of the runs of random jobs")
     random_jobs: int = Field(default=200, ge=1, description="how many different random jobs there are")
+    relatives_share: float = Field(
+        default=0.0, ge=0, le=1, description="share of the runs whose job is a relative: another tenant, or edited"
+    )
+    relatives: int = Field(default=1, ge=1, description="how many relatives of each kind a job may have")
     max_parallelism: int = Field(default=60, ge=1, description="largest parallelism of a random plan")
     exclude: tuple[str, ...] = Field(default=(), description="workloads of the catalogue to leave out")
     error: MeasurementError = Field(default_factory=MeasurementError, description="of measured busy time")

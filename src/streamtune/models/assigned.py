@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from streamtune.dataflow import Job
-from streamtune.models.bundle import ClusterModel, ModelBundle
+from streamtune.dataflow import Dataflow, Job
+from streamtune.models.bundle import GLOBAL, ClusterModel, ModelBundle
 from streamtune.models.capacity import CapacityPrior
 from streamtune.models.encoder.evaluation import smallest_safe
 from streamtune.models.encoder.graphs import scaled_log
 from streamtune.models.encoder.tables import graphs_of
+from streamtune.models.transfer.model import Levels, OperatorPrior
 from streamtune.readings import LabelSettings
 from streamtune.similarity import measure_pairs, pack
 
@@ -24,6 +25,19 @@ Ints = npt.NDArray[np.int64]
 
 FAR_DISTANCE = 8
 _BUDGET = 200_000
+
+
+def nearest_cluster(
+    flow: Dataflow, centres: Mapping[str, Dataflow], far_distance: int = FAR_DISTANCE
+) -> tuple[str, int | None]:
+    """The nearest centre by edit distance, and how far it is; the global encoder where there is none nearby."""
+    if not centres:
+        return GLOBAL, None
+    pairs = [(0, place) for place in range(1, len(centres) + 1)]
+    found = measure_pairs(pack([flow, *centres.values()]), pairs, budget=_BUDGET)
+    nearest = int(np.argmin(found.lower))
+    distance = int(found.lower[nearest])
+    return (list(centres)[nearest] if distance <= far_distance else GLOBAL), distance
 
 
 @dataclass(frozen=True)
@@ -41,14 +55,9 @@ class AssignedModel:
 
         Where the search for a distance runs out of budget, its lower bound decides.
         """
-        clusters = bundle.clusters
-        if not clusters:
-            return cls(bundle, job, bundle.fallback, None)
-        flows = [job.dataflow, *(model.centre for model in clusters if model.centre is not None)]
-        found = measure_pairs(pack(flows), [(0, place) for place in range(1, len(flows))], budget=_BUDGET)
-        nearest = int(np.argmin(found.lower))
-        distance = int(found.lower[nearest])
-        return cls(bundle, job, clusters[nearest] if distance <= far_distance else bundle.fallback, distance)
+        centres = {model.name: model.centre for model in bundle.clusters if model.centre is not None}
+        name, distance = nearest_cluster(job.dataflow, centres, far_distance)
+        return cls(bundle, job, bundle.models[name], distance)
 
     @property
     def cluster(self) -> str:
@@ -57,6 +66,11 @@ class AssignedModel:
     @property
     def capacity(self) -> CapacityPrior:
         return self.bundle.capacity
+
+    def prior(self, levels: Levels) -> dict[str, OperatorPrior] | None:
+        """What past operators lend to this job's; None where the bundle keeps no past."""
+        transfer = self.bundle.transfer
+        return None if transfer is None else transfer.prior(self.job, self.cluster, levels)
 
     @property
     def labelling(self) -> LabelSettings:
@@ -76,25 +90,41 @@ class AssignedModel:
         edges = np.array(self.job.dataflow.edge_indices, dtype=np.int64).reshape(-1, 2)
         return torch.from_numpy(np.ascontiguousarray(edges.T))
 
-    def _embed(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> torch.Tensor:
-        features = self.bundle.features.encode(self.job.dataflow, source_rates, selectivities)
+    def _embed(
+        self,
+        source_rates: Mapping[str, float],
+        selectivities: Mapping[str, float],
+        edge_ratios: Mapping[tuple[str, str], float] | None,
+    ) -> torch.Tensor:
+        features = self.bundle.features.encode(self.job.dataflow, source_rates, selectivities, edge_ratios)
         return self.model.embed(torch.from_numpy(features), self._edge_index)
 
-    def vectors(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, Floats]:
+    def vectors(
+        self,
+        source_rates: Mapping[str, float],
+        selectivities: Mapping[str, float],
+        edge_ratios: Mapping[tuple[str, str], float] | None = None,
+    ) -> dict[str, Floats]:
         """The parallelism-agnostic vector of every operator."""
-        found = self._embed(source_rates, selectivities).numpy().astype(np.float64)
+        found = self._embed(source_rates, selectivities, edge_ratios).numpy().astype(np.float64)
         return dict(zip(self.job.dataflow.index, found, strict=True))
 
-    def thresholds(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, int]:
+    def thresholds(
+        self,
+        source_rates: Mapping[str, float],
+        selectivities: Mapping[str, float],
+        edge_ratios: Mapping[tuple[str, str], float] | None = None,
+    ) -> dict[str, int]:
         """The least parallelism of every operator that the encoder itself calls safe."""
-        agnostic = self._embed(source_rates, selectivities)
+        agnostic = self._embed(source_rates, selectivities, edge_ratios)
 
         def probability_at(p: int) -> Floats:
             log_p = torch.full((len(agnostic),), float(scaled_log(p)))
             return self.model.probability_at(agnostic, log_p).numpy().astype(np.float64)
 
         degrees = smallest_safe(probability_at, self.job.max_parallelism)
-        return {key: int(degree) for key, degree in zip(self.job.dataflow.index, degrees, strict=True)}
+        found = zip(self.job.dataflow.index, degrees, strict=True)
+        return {key: min(int(degree), self.job.limit_of(key)) for key, degree in found}
 
     def warmup(self, rows: int, seed: int) -> tuple[Floats, Ints, Ints]:
         """Vectors, parallelism and labels of past operators in this cluster; at most ``rows``, drawn by ``seed``."""

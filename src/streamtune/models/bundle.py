@@ -4,6 +4,8 @@ model/
   manifest.json               schema version, data, settings, metrics, checksums of everything below
   features.json               the feature encoder
   capacity.json               what the history says of capacity curves, by operator type
+  transfer.json               what operators have in common, by features, cluster and kinship (not in older bundles)
+  past.parquet                the past operators that lend to new ones: sums of their readings
   global/encoder.safetensors  the fallback encoder; warmup.parquet its warm-up data
   cluster-0/…                 the same, and centre.json, the DAG new jobs are compared with
 """
@@ -31,12 +33,15 @@ from streamtune.models.encoder.network import BottleneckNetwork
 from streamtune.models.encoder.settings import NetworkSettings
 from streamtune.models.features import FeatureEncoder
 from streamtune.models.names import MODEL_FORMAT
+from streamtune.models.transfer.model import Hyperparameters, TransferModel
+from streamtune.models.transfer.past import PastOperators
 from streamtune.readings import LabelSettings
-from streamtune.sealed import MANIFEST, checksum, checksums_below, whole_folder
+from streamtune.sealed import MANIFEST, checksum, checksums_below, has_whole_manifest, whole_folder, write_manifest
 
 FORMAT = MODEL_FORMAT
 VERSION = 2
 GLOBAL = "global"
+_TRANSFER, _PAST = "transfer.json", "past.parquet"
 
 
 class BundleError(StreamTuneError):
@@ -109,12 +114,16 @@ def write_bundle(
     failed: Mapping[str, str] | None = None,
     capacity: CapacityPrior | None = None,
     labelling: LabelSettings | None = None,
+    transfer: TransferModel | None = None,
 ) -> None:
     """Write a bundle whole or not at all. An older bundle in its place is replaced; anything else is refused."""
     members = list(members)
     with whole_folder(Path(path), "model bundle") as staging:
         (staging / "features.json").write_text(features.to_json(), encoding="utf-8")
         (staging / "capacity.json").write_text((capacity or CapacityPrior()).to_json(), encoding="utf-8")
+        if transfer is not None:
+            (staging / _TRANSFER).write_text(transfer.hyper.model_dump_json(), encoding="utf-8")
+            (staging / _PAST).write_bytes(transfer.past.to_parquet())
         for files in members:
             _write_member(staging / files.member.name, files)
         manifest = Manifest(
@@ -126,7 +135,7 @@ def write_bundle(
             failed=dict(failed or {}),
             checksums=checksums_below(staging),
         )
-        (staging / MANIFEST).write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
+        write_manifest(staging, manifest.model_dump_json(indent=1))
 
 
 def _write_member(folder: Path, files: MemberFiles) -> None:
@@ -203,6 +212,14 @@ class ModelBundle:
         models = {member.name: _model(path, member, features.width) for member in manifest.members}
         return cls(path, manifest, features, capacity, models)
 
+    @cached_property
+    def transfer(self) -> TransferModel | None:
+        """The hierarchical prior for jobs that have not run; None in bundles of older releases."""
+        if not {_TRANSFER, _PAST} <= set(self.manifest.checksums):
+            return None
+        hyper = Hyperparameters.from_json((self.path / _TRANSFER).read_text(encoding="utf-8"))
+        return TransferModel(hyper, PastOperators.from_parquet((self.path / _PAST).read_bytes()))
+
     @property
     def clusters(self) -> tuple[ClusterModel, ...]:
         return tuple(model for model in self.models.values() if model.centre is not None)
@@ -259,3 +276,5 @@ def _check_files(path: Path, manifest: Manifest) -> None:
             raise BundleError(
                 f"{path} is damaged: {name} is not what was written. Restore it, or train the model again"
             )
+    if not has_whole_manifest(path):
+        raise BundleError(f"{path / MANIFEST} is damaged: it is not what was written. Restore it, or train again")

@@ -23,7 +23,7 @@ from streamtune.dataflow import Dataflow
 from streamtune.dataflow.features import CATEGORIES, STATIC_NUMBERS, table_one
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
-from streamtune.readings.demand import demanded_rates
+from streamtune.readings.demand import demanded_rates, per_edge
 
 NUMBERS = (*STATIC_NUMBERS, "source_rate", "demand")
 UNKNOWN = "unknown"
@@ -78,7 +78,7 @@ class OperatorColumns:
     """The raw features of N operators, column by column; numbers are NaN where an operator does not have them.
 
     The two rates are made from ``offered`` (the rate of a source, 0 elsewhere), ``selectivity`` (as seen, NaN where
-    not) and the E edges.
+    not) and the E edges, with ``edge_ratio`` records over an edge per record into its writer (NaN where not counted).
     """
 
     categories: Mapping[str, CategoryColumn]
@@ -87,6 +87,7 @@ class OperatorColumns:
     selectivity: npt.NDArray[np.float64]
     edge_source: npt.NDArray[np.int64]
     edge_target: npt.NDArray[np.int64]
+    edge_ratio: npt.NDArray[np.float64] | None = None
 
     @classmethod
     def of(
@@ -94,6 +95,7 @@ class OperatorColumns:
         dataflow: Dataflow,
         source_rates: Mapping[str, float],
         selectivities: Mapping[str, float] | None = None,
+        edge_ratios: Mapping[tuple[str, str], float] | None = None,
     ) -> OperatorColumns:
         """The operators of one dataflow, with the selectivities seen while it ran, as far as it ran."""
         operators, seen = dataflow.operators, selectivities or {}
@@ -106,6 +108,7 @@ class OperatorColumns:
             selectivity=np.array([seen.get(operator.id, np.nan) for operator in operators], dtype=np.float64),
             edge_source=edges[:, 0],
             edge_target=edges[:, 1],
+            edge_ratio=per_edge(dataflow, edge_ratios),
         )
 
     def rates(self, usual_selectivity: Mapping[str, float]) -> dict[str, npt.NDArray[np.float64]]:
@@ -116,7 +119,7 @@ class OperatorColumns:
         selectivity = np.where(np.isfinite(self.selectivity), self.selectivity, usual)
         return {
             "source_rate": first.astype(np.float64),
-            "demand": demanded_rates(self.offered, selectivity, self.edge_source, self.edge_target),
+            "demand": demanded_rates(self.offered, selectivity, self.edge_source, self.edge_target, self.edge_ratio),
         }
 
 
@@ -202,9 +205,10 @@ class FeatureEncoder(Frozen):
         dataflow: Dataflow,
         source_rates: Mapping[str, float],
         selectivities: Mapping[str, float] | None = None,
+        edge_ratios: Mapping[tuple[str, str], float] | None = None,
     ) -> Floats:
         """The operators of a running job, in the order of ``dataflow.operators``."""
-        return self.transform(OperatorColumns.of(dataflow, source_rates, selectivities))
+        return self.transform(OperatorColumns.of(dataflow, source_rates, selectivities, edge_ratios))
 
     def to_json(self) -> str:
         return self.model_dump_json(indent=1)

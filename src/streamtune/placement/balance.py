@@ -8,15 +8,18 @@ import numpy as np
 
 from streamtune.placement.completion import completed
 from streamtune.placement.graph import Floats, Ints, PlacementError
-from streamtune.placement.packing import even_out, pack
+from streamtune.placement.packing import even_out, host_usage, pack
 from streamtune.placement.problem import ROUNDING, Problem
 
 # Beyond these, looking for a better balance by swaps, and by an exact method, takes too long to be of use.
 _SWAP_TASKS = 5_000
-_COMPLETION_TASKS = 300
+_COMPLETION_TASKS = 1_000
+# Tasks looked at in one complete search: a fraction of a second.
+_COMPLETION_WORK = 100_000_000
 _EXACT_CELLS = 1_200
 _EXACT_SECONDS = 5.0
 _ORDERS = 8
+_HALVINGS, _CLOSE = 24, 1e-6
 
 
 @dataclass(frozen=True)
@@ -39,22 +42,50 @@ def reachable_balance(problem: Problem) -> Balance:
     bound = lower_bound(problem)
     proven = False
     if reached > asked * (1 + ROUNDING) and bound < reached * (1 - ROUNDING):
-        better, proven = _completed(problem, max(asked, bound))
-        if better is None and not proven:
-            better = _exact(problem, max(asked, bound))
-        if better is not None and problem.imbalance_of(better) < reached:
-            part, reached = better, problem.imbalance_of(better)
+        part, proven = _tightened(problem, part, max(asked, bound))
+        reached = problem.imbalance_of(part)
     if reached <= asked * (1 + ROUNDING):
         return Balance(asked, part)
     if proven and bound <= asked:
-        reason = "a complete search found no placement that keeps it"
+        reason = "cannot be kept: a complete search found no placement that keeps it"
     elif bound > asked:
-        largest = problem.graph.tasks[int(problem.graph.loads.argmax())]
-        reason = f"no placement has less than {bound:.4g} (task '{largest}' is the largest)"
+        reason = f"cannot be kept: no placement has less than {bound:.6g}{_culprit(problem, bound)}"
     else:
-        reason = "no better balance was found"
-    note = f"imbalance {asked:g} cannot be kept: {reason}; {reached:.4g} was reached"
-    return Balance(reached, part, note)
+        reason = "was not kept: no better balance was found"
+    return Balance(reached, part, f"imbalance {asked:g} {reason}; {reached:.6g} was reached")
+
+
+def _tightened(problem: Problem, part: Ints, target: float) -> tuple[Ints, bool]:
+    """The best balance that complete searches find, and whether it is certain that the target cannot be kept.
+
+    First the target itself; where it is out of reach, the smallest balance that is not, by halving.
+    """
+    better, certain = _completed(problem, target)
+    if better is not None:
+        return better, False
+    proven, low, reached = certain, target, problem.imbalance_of(part)
+    for _ in range(_HALVINGS if certain else 0):
+        if reached - low <= _CLOSE * reached:
+            return part, proven
+        middle = (low + reached) / 2
+        better, certain = _completed(problem, middle)
+        if better is not None:
+            part, reached = better, problem.imbalance_of(better)
+        elif certain:
+            low = middle
+        else:
+            break
+    better = _exact(problem, low)
+    if better is not None and problem.imbalance_of(better) < reached:
+        part = better
+    return part, proven
+
+
+def _culprit(problem: Problem, bound: float) -> str:
+    """What to look at when a bound is in the way: the task that is larger than a fair share, where it is one."""
+    place = int(problem.graph.loads.argmax())
+    alone = float(problem.graph.loads[place] / problem.fair_share.max())
+    return f" (task '{problem.graph.tasks[place]}' alone)" if alone >= bound * (1 - ROUNDING) else ""
 
 
 def lower_bound(problem: Problem) -> float:
@@ -109,24 +140,55 @@ def _packed(problem: Problem, asked: float) -> tuple[Ints, float]:
         if best_imbalance <= asked or (attempt >= 1 and len(problem.graph) > _SWAP_TASKS):
             break
     if best is None:
-        best = _exact(problem, np.inf)
-        if best is None:
-            raise PlacementError(
-                f"no placement was found that fits the memory: tasks need {demand[:, 1].sum():g} MB of "
-                f"{problem.hosts.memory_mb.sum():g} MB, but not in pieces that fit the hosts: add memory"
-            )
+        best = _within_memory(problem)
         best_imbalance = problem.imbalance_of(best)
     return best, best_imbalance
 
 
+def _within_memory(problem: Problem) -> Ints:
+    """A placement that fits the memory, however its load is spread, for graphs that packing in order failed on."""
+    free, usable = problem.pinned < 0, np.flatnonzero(problem.usable)
+    needs = problem.graph.memory_mb
+    rooms = problem.hosts.memory_mb - host_usage(problem.demand[~free], problem.pinned[~free], len(problem.hosts))[:, 1]
+    found, certain = None, False
+    if len(problem.graph) <= _COMPLETION_TASKS and np.isfinite(rooms[usable]).all():
+        steps = _COMPLETION_WORK // len(problem.graph)
+        nothing = np.zeros(int(free.sum()))
+        room = rooms[usable] * (1 + ROUNDING)
+        found, certain = completed(needs[free], room, nothing, np.full(usable.size, np.inf), steps)
+    if found is not None:
+        part = problem.pinned.copy()
+        part[free] = usable[found]
+        even_out(problem.demand, problem.hosts.cpu, problem.hosts.memory_mb, problem.pinned, part, 1.0, part.size)
+        return part
+    best = None if certain else _exact(problem, np.inf)
+    if best is None:
+        known = "no placement fits" if certain else "no placement was found that fits"
+        raise PlacementError(
+            f"{known} the memory: tasks need {needs.sum():g} MB of {problem.hosts.memory_mb.sum():g} MB, but not in "
+            "pieces that fit the hosts: add memory"
+        )
+    return best
+
+
 def _completed(problem: Problem, target: float) -> tuple[Ints | None, bool]:
-    """Complete search where all hosts are alike and nothing is pinned; otherwise nothing found, nothing proven."""
-    memory = problem.hosts.memory_mb
-    alike = np.ptp(problem.hosts.cpu) == 0 and np.unique(memory).size == 1
-    if not alike or (problem.pinned >= 0).any() or len(problem.graph) > _COMPLETION_TASKS:
+    """A complete search for a placement within the target; nothing found and nothing proven on large graphs."""
+    if len(problem.graph) > _COMPLETION_TASKS:
         return None, False
-    limit = float(problem.limits(target)[0, 0])
-    return completed(problem.graph.loads, len(problem.hosts), limit, problem.graph.memory_mb, float(memory[0]))
+    free, usable = problem.pinned < 0, np.flatnonzero(problem.usable)
+    held = host_usage(problem.demand[~free], problem.pinned[~free], len(problem.hosts))
+    left = (problem.limits(target) - held)[usable]
+    # Where memory has no limit, none is left to look at.
+    rooms = np.where(np.isinf(problem.hosts.memory_mb[usable]), np.inf, left[:, 1])
+    if (left[:, 0] < 0).any() or not free.any():
+        return None, bool((left[:, 0] < 0).any())
+    steps = _COMPLETION_WORK // len(problem.graph)
+    found, certain = completed(problem.graph.loads[free], left[:, 0], problem.graph.memory_mb[free], rooms, steps)
+    if found is None:
+        return None, certain
+    part = problem.pinned.copy()
+    part[free] = usable[found]
+    return part, True
 
 
 def _exact(problem: Problem, good_enough: float) -> Ints | None:

@@ -2,8 +2,8 @@
 
 Sources are raised together until a resource is full: the thread of a task, the cores of a host, or what a host can send
 or receive. Sources that use it stay where they are, the others go on (max–min fairness by progressive filling,
-Bertsekas and Gallager). Bytes on the wire of a hop are those of the tuple times a factor plus an overhead, as
-calibrated on real hosts; nothing is drawn at random.
+Bertsekas and Gallager). Bytes on the wire are those of ``HopCost``, as calibrated on real hosts; nothing is drawn at
+random. Links are filled by what one more tuple costs; what the flushes of all channels can cost at most is kept free.
 """
 
 from __future__ import annotations
@@ -16,19 +16,11 @@ from pydantic import Field
 
 from streamtune.frozen import Frozen
 from streamtune.placement.graph import CommunicationGraph, Floats, Ints, PlacementError
+from streamtune.placement.wire import HopCost
 
 _FULL = 1e-9
-
-
-class HopCost(Frozen):
-    """What one tuple costs on its way. Defaults: bytes of a Flink hop as measured (docs/results/placement.md)."""
-
-    overhead_bytes: float = Field(default=31.0, ge=0, description="Bytes on the wire beside the tuple's own.")
-    byte_factor: float = Field(default=1.009, ge=1, description="Bytes on the wire per byte of the tuple.")
-    local_us: float = Field(default=2.0, ge=0, description="CPU of a tuple handed over within a host, µs.")
-    remote_us: float = Field(default=6.0, ge=0, description="CPU of sending and receiving a tuple, each, µs.")
-    remote_ns_per_byte: float = Field(default=2.0, ge=0, description="CPU of a byte sent or received, ns.")
-    service_us: float = Field(default=10.0, ge=0, description="CPU of a task for one tuple, µs.")
+# A link that flushes alone would fill still carries this share of it.
+_LEAST_LINK = 0.01
 
 
 class HostLimits(Frozen):
@@ -60,11 +52,11 @@ class TaskFlows:
         """The communication graph at the wanted rates: bytes on the wire; or, as in the thesis, tuples counted."""
         cost = cost or HopCost()
         tuples = self.wanted @ self.per_source
-        size = np.ones_like(self.tuple_bytes) if counted else self.tuple_bytes * cost.byte_factor + cost.overhead_bytes
+        weights = tuples if counted else cost.per_second(tuples, self.tuple_bytes)
         sent = np.bincount(self.edge_source, weights=tuples, minlength=len(self.tasks))
         loads = self.wanted @ self.handled + sent
         return CommunicationGraph.from_arrays(
-            self.tasks, loads, self.edge_source, self.edge_target, tuples * size, operators=self.operators
+            self.tasks, loads, self.edge_source, self.edge_target, weights, operators=self.operators
         )
 
 
@@ -119,20 +111,28 @@ class FluidHosts:
             raise PlacementError(
                 f"the assignment must put all {len(self.flows.tasks)} tasks on hosts 0 to {self.hosts - 1}"
             )
-        usage, capacity, names = self._resources(part)
+        usage, capacity, names = self._resources(part, unlimited)
         wanted = np.full(self.flows.wanted.size, np.inf) if unlimited else self.flows.wanted
         # Sources share in proportion to what they want: a ticker and a contract spout keep their proportions.
         weight = self.flows.wanted / max(self.flows.wanted.max(), 1e-300)
         rates, full = _filled(usage, capacity, weight, wanted)
-        sent, received, cpu = (rates @ part_usage for part_usage in self._per_host(part))
+        sent, received = self._on_the_wire(part, rates)
+        cpu = rates @ self._per_host(part)[2]
         return FluidRun(self.flows, rates, sent, received, cpu, tuple(names[place] for place in full))
+
+    def _on_the_wire(self, part: Ints, rates: Floats) -> tuple[Floats, Floats]:
+        """Bytes/s that every host sends and receives, flushes included."""
+        flows = self.flows
+        a, b = part[flows.edge_source], part[flows.edge_target]
+        wire = self.cost.between_hosts(rates @ flows.per_source, flows.tuple_bytes, a, b, self.hosts)
+        return wire.sum(axis=1), wire.sum(axis=0)
 
     def _per_host(self, part: Ints) -> tuple[Floats, Floats, Floats]:
         """sources × hosts: bytes sent, bytes received and CPU seconds per tuple of a source."""
         flows, cost = self.flows, self.cost
         a, b = part[flows.edge_source], part[flows.edge_target]
         remote = a != b
-        wire = np.where(remote, flows.tuple_bytes * cost.byte_factor + cost.overhead_bytes, 0.0)
+        wire = np.where(remote, cost.per_tuple(flows.tuple_bytes), 0.0)
         hop = np.where(remote, cost.remote_us * 1e-6 + flows.tuple_bytes * cost.remote_ns_per_byte * 1e-9, 0.0)
         sent = _summed(flows.per_source * wire, a, self.hosts)
         received = _summed(flows.per_source * wire, b, self.hosts)
@@ -141,7 +141,19 @@ class FluidHosts:
         cpu += _summed(flows.handled * cost.service_us * 1e-6, part, self.hosts)
         return sent, received, cpu
 
-    def _resources(self, part: Ints) -> tuple[Floats, Floats, list[str]]:
+    def _flushes(self, part: Ints, unlimited: bool) -> tuple[Floats, Floats]:
+        """The most bytes/s that every host sends and receives in buffers that are sent before they are full."""
+        flows = self.flows
+        most = flows.wanted @ flows.per_source
+        if unlimited:
+            most = np.where(most > 0, np.inf, 0.0)
+        slow = np.minimum(most, self.cost.flushes_per_s)
+        only_flushes = self.cost.replace(overhead_bytes=0.0, byte_factor=0.0)
+        a, b = part[flows.edge_source], part[flows.edge_target]
+        wire = only_flushes.between_hosts(slow, np.zeros_like(slow), a, b, self.hosts)
+        return wire.sum(axis=1), wire.sum(axis=0)
+
+    def _resources(self, part: Ints, unlimited: bool) -> tuple[Floats, Floats, list[str]]:
         sent, received, cpu = self._per_host(part)
         flows, cost = self.flows, self.cost
         a, b = part[flows.edge_source], part[flows.edge_target]
@@ -152,7 +164,8 @@ class FluidHosts:
         bandwidth = self.limits.mbit_per_s * 1e6 / 8
         usage = np.concatenate([sent, received, cpu, thread], axis=1)
         k, n = self.hosts, len(flows.tasks)
-        capacity = np.concatenate([np.full(2 * k, bandwidth), np.full(k, self.limits.cores), np.ones(n)])
+        links = np.maximum(bandwidth - np.concatenate(self._flushes(part, unlimited)), _LEAST_LINK * bandwidth)
+        capacity = np.concatenate([links, np.full(k, self.limits.cores), np.ones(n)])
         kinds = [("sending of host", k), ("receiving of host", k), ("cores of host", k)]
         names = [f"{kind} {number}" for kind, count in kinds for number in range(count)]
         return usage, capacity, [*names, *(f"task {task}" for task in flows.tasks)]

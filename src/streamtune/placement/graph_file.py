@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from streamtune.dataflow.documents import DocumentError, parse_json, read_text
 from streamtune.placement.graph import CommunicationGraph, Floats, PlacementError
 
+MOST_BYTES = 2**31  # some ten million edges
 _TASK_KEYS = {"id", "load", "memory_mb", "state_mb", "host", "operator"}
 _EDGE_KEYS = {"from", "to", "bytes_per_s", "records_per_s"}
 
@@ -31,18 +32,9 @@ def read_graph(path: str | Path) -> GraphFile:
     """Read a graph; every problem is a ``PlacementError`` that names the file."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise PlacementError(f"{path} cannot be read: {error.strerror}. Check the path") from error
-    except UnicodeDecodeError as error:
-        raise PlacementError(f"{path} is not UTF-8 text: a graph is a JSON file") from error
-    try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise PlacementError(f"{path} is not valid JSON{line}: expected an object with tasks and edges") from error
-    try:
-        return parse_graph(data)
+        return parse_graph(parse_json(read_text(path, MOST_BYTES)))
+    except DocumentError as error:
+        raise PlacementError(f"{path} {error.problem}. Expected a JSON object with tasks and edges") from error
     except PlacementError as error:
         raise PlacementError(f"{path}: {error}") from error
 

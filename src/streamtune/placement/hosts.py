@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError
 
+from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.frozen import Frozen
 from streamtune.placement.graph import Floats, Ints, PlacementError
 
@@ -147,19 +149,15 @@ class Hosts:
 
 def read_hosts(text: str) -> Hosts:
     """``10`` for ten equal hosts, or a YAML/JSON file with a list of hosts (or ``hosts:`` and prices between zones)."""
-    if text.strip().lstrip("+-").isdigit():
+    if re.fullmatch("[+-]?[0-9]{1,18}", text.strip()):
         return Hosts.equal(int(text))
     path = Path(text)
     if path.suffix not in {".yaml", ".yml", ".json"}:
         raise PlacementError(f"--hosts: expected a number such as 10, or a YAML or JSON file, but got {text!r}")
-    import yaml
-
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PlacementError(f"--hosts: {path} cannot be read: {error.strerror}. Check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PlacementError(f"--hosts: {path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+        data = read_document(path)
+    except DocumentError as error:
+        raise PlacementError(f"--hosts: {path} {error.problem}") from error
     return parse_hosts(data, file=f"--hosts: {path}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamtune.placement.compilation import kernel
 from streamtune.placement.graph import Floats, Ints
-from streamtune.placement.packing import host_usage
+from streamtune.placement.packing import host_usage, members_of, transfer
 
 TOLERANCE = 1e-9
 SWAP_CANDIDATES = 64
@@ -224,6 +224,84 @@ def relieve(
 
 
 @kernel
+def cost_change(
+    v: int,
+    a: int,
+    h: int,
+    indptr: Ints,
+    indices: Ints,
+    weights: Floats,
+    zones: Ints,
+    zone_w: Floats,
+    home: Ints,
+    move_cost: Floats,
+    part: Ints,
+    conn: Floats,
+    conn_z: Floats,
+    seen: Ints,
+) -> float:
+    """What the objective changes by when v goes from host a to host h and nothing else moves."""
+    count = _connect(v, indptr, indices, weights, part, zones, conn, conn_z, seen)
+    change = _cost_at(v, h, conn, conn_z, zones, zone_w, home, move_cost)
+    change -= _cost_at(v, a, conn, conn_z, zones, zone_w, home, move_cost)
+    _clear(count, zones, conn, conn_z, seen)
+    return float(change)
+
+
+@kernel
+def _swap_fits(used: Floats, limits: Floats, demand: Floats, v: int, a: int, u: int, h: int) -> bool:
+    """Whether v from a and u from h can change places."""
+    for c in range(limits.shape[1]):
+        shift = demand[v, c] - demand[u, c]
+        if shift > 0 and used[h, c] + shift > limits[h, c]:
+            return False
+        if shift < 0 and used[a, c] - shift > limits[a, c]:
+            return False
+    return True
+
+
+@kernel
+def _best_partner(
+    v: int,
+    wish: int,
+    wish_cost: float,
+    best_cost: float,
+    indptr: Ints,
+    indices: Ints,
+    weights: Floats,
+    demand: Floats,
+    limits: Floats,
+    zones: Ints,
+    zone_w: Floats,
+    home: Ints,
+    move_cost: Floats,
+    fixed: Any,
+    part: Ints,
+    used: Floats,
+    members: Ints,
+    conn: Floats,
+    conn_z: Floats,
+    seen: Ints,
+) -> int:
+    """The task on the wished-for host that v had best change places with, −1 where no swap beats the best cost."""
+    a, partner, tried = part[v], -1, 0
+    u = members[0, wish]
+    while u >= 0 and tried < SWAP_CANDIDATES:
+        tried += 1
+        if not fixed[u] and _swap_fits(used, limits, demand, v, a, u, wish):
+            cost = wish_cost + cost_change(
+                u, wish, a, indptr, indices, weights, zones, zone_w, home, move_cost, part, conn, conn_z, seen
+            )
+            for at in range(indptr[v], indptr[v + 1]):
+                if indices[at] == u:  # what the two exchange stays remote, and both changes took it for local
+                    cost += 2 * weights[at] * zone_w[zones[a], zones[wish]]
+            if cost < best_cost:
+                best_cost, partner = cost, u
+        u = members[1, u]
+    return partner
+
+
+@kernel
 def move_passes(
     indptr: Ints,
     indices: Ints,
@@ -245,17 +323,8 @@ def move_passes(
     A task is looked at again only after a neighbour moved. Every step lowers the objective, so it ends.
     """
     n, k = part.size, limits.shape[0]
-    used = host_usage(demand, part, k)
+    used, members = host_usage(demand, part, k), members_of(part, k)
     conn, conn_z, seen = np.zeros(k), np.zeros(zone_w.shape[0]), np.empty(k + 1, np.int64)
-    conn2, conn2_z, seen2 = np.zeros(k), np.zeros(zone_w.shape[0]), np.empty(k + 1, np.int64)
-    head, after, before = np.full(k, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    if swaps:
-        for v in range(n):
-            h = part[v]
-            after[v] = head[h]
-            if head[h] >= 0:
-                before[head[h]] = v
-            head[h] = v
     awake = np.ones(n, np.bool_)
     steps = 0
     for _ in range(passes):
@@ -283,53 +352,17 @@ def move_passes(
             _clear(count, zones, conn, conn_z, seen)
             partner = -1
             if swaps and wish >= 0 and wish != best:
-                u = head[wish]
-                tried = 0
-                while u >= 0 and tried < SWAP_CANDIDATES:
-                    tried += 1
-                    if not fixed[u]:
-                        room = True
-                        for c in range(demand.shape[1]):
-                            shift = demand[v, c] - demand[u, c]
-                            if shift > 0 and used[wish, c] + shift > limits[wish, c]:
-                                room = False
-                            if shift < 0 and used[a, c] - shift > limits[a, c]:
-                                room = False
-                        if room:
-                            number = _connect(u, indptr, indices, weights, part, zones, conn2, conn2_z, seen2)
-                            change = _cost_at(u, a, conn2, conn2_z, zones, zone_w, home, move_cost)
-                            change -= _cost_at(u, wish, conn2, conn2_z, zones, zone_w, home, move_cost)
-                            _clear(number, zones, conn2, conn2_z, seen2)
-                            between = 0.0
-                            for at in range(indptr[v], indptr[v + 1]):
-                                if indices[at] == u:
-                                    between = weights[at]
-                            cost = wish_cost + change + 2 * between * zone_w[zones[a], zones[wish]]
-                            if cost < best_cost:
-                                best, best_cost, partner = wish, cost, u
-                    u = after[u]
+                partner = _best_partner(
+                    v, wish, wish_cost, best_cost, indptr, indices, weights, demand, limits, zones, zone_w, home,
+                    move_cost, fixed, part, used, members, conn, conn_z, seen,
+                )  # fmt: skip
+                best = wish if partner >= 0 else best
             if best < 0:
                 continue
             moved += 1
             for turn in range(2 if partner >= 0 else 1):
                 w, b = (v, best) if turn == 0 else (partner, a)
-                old = part[w]
-                if swaps:
-                    if before[w] >= 0:
-                        after[before[w]] = after[w]
-                    else:
-                        head[old] = after[w]
-                    if after[w] >= 0:
-                        before[after[w]] = before[w]
-                    before[w] = -1
-                    after[w] = head[b]
-                    if head[b] >= 0:
-                        before[head[b]] = w
-                    head[b] = w
-                for c in range(demand.shape[1]):
-                    used[old, c] -= demand[w, c]
-                    used[b, c] += demand[w, c]
-                part[w] = b
+                transfer(w, b, part, members, used, demand)
                 awake[w] = True
                 for at in range(indptr[w], indptr[w + 1]):
                     awake[indices[at]] = True

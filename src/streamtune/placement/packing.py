@@ -19,6 +19,43 @@ def host_usage(demand: Floats, part: Ints, k: int) -> Floats:
 
 
 @kernel
+def members_of(part: Ints, k: int) -> Ints:
+    """The tasks of every host as doubly linked lists: row 0 has the first task of a host, 1 the next, 2 the one before.
+
+    Rows are max(n, k) long; −1 ends a list.
+    """
+    members = np.full((3, max(part.size, k)), -1, np.int64)
+    for v in range(part.size):
+        h = part[v]
+        members[1, v] = members[0, h]
+        if members[0, h] >= 0:
+            members[2, members[0, h]] = v
+        members[0, h] = v
+    return members
+
+
+@kernel
+def transfer(v: int, b: int, part: Ints, members: Ints, used: Floats, demand: Floats) -> None:
+    """Task v goes to host b: its place in the lists, what the hosts use, and the placement itself."""
+    a, after, before = part[v], members[1, v], members[2, v]
+    if before >= 0:
+        members[1, before] = after
+    else:
+        members[0, a] = after
+    if after >= 0:
+        members[2, after] = before
+    members[2, v] = -1
+    members[1, v] = members[0, b]
+    if members[0, b] >= 0:
+        members[2, members[0, b]] = v
+    members[0, b] = v
+    for c in range(demand.shape[1]):
+        used[a, c] -= demand[v, c]
+        used[b, c] += demand[v, c]
+    part[v] = b
+
+
+@kernel
 def pack(order: Ints, demand: Floats, cpu: Floats, memory: Floats, pinned: Ints) -> Ints:
     """Longest task first onto the host that is relatively emptiest after it, within memory; −1 where none has room.
 

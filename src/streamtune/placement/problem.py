@@ -64,6 +64,14 @@ class Problem:
                     f"task '{task}' is pinned to '{host}' and needs {needs[self.graph.index[task]]:g} MB, but it has "
                     f"{room[place]:g} MB: pin it elsewhere"
                 )
+        pinned = self.pinned >= 0
+        held = np.bincount(self.pinned[pinned], weights=needs[pinned], minlength=len(self.hosts))
+        full = np.flatnonzero(held > room * (1 + ROUNDING))
+        if full.size:
+            raise PlacementError(
+                f"the tasks pinned to '{self.hosts.names[full[0]]}' need {held[full[0]]:g} MB, but it has "
+                f"{room[full[0]]:g} MB: pin fewer of them there"
+            )
 
     @cached_property
     def pinned(self) -> Ints:

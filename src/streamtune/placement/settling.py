@@ -13,8 +13,8 @@ import numpy as np
 
 from streamtune.placement.compilation import kernel
 from streamtune.placement.graph import Floats, Ints
-from streamtune.placement.kernels import _clear, _connect, _cost_at
-from streamtune.placement.packing import host_usage
+from streamtune.placement.kernels import cost_change
+from streamtune.placement.packing import host_usage, members_of, transfer
 
 CANDIDATES = 48
 ATTEMPTS = 12
@@ -41,26 +41,6 @@ def _overload_with(used: Floats, limits: Floats, unit: Floats, h: int, demand: F
 
 
 @kernel
-def _transfer(v: int, b: int, part: Ints, head: Ints, after: Ints, before: Ints, used: Floats, demand: Floats) -> None:
-    a = part[v]
-    if before[v] >= 0:
-        after[before[v]] = after[v]
-    else:
-        head[a] = after[v]
-    if after[v] >= 0:
-        before[after[v]] = before[v]
-    before[v] = -1
-    after[v] = head[b]
-    if head[b] >= 0:
-        before[head[b]] = v
-    head[b] = v
-    for c in range(demand.shape[1]):
-        used[a, c] -= demand[v, c]
-        used[b, c] += demand[v, c]
-    part[v] = b
-
-
-@kernel
 def settle(
     indptr: Ints,
     indices: Ints,
@@ -82,17 +62,10 @@ def settle(
     ``unit`` is a fair share of each resource. Candidates are a sample of hosts and the emptiest ones of the round.
     """
     np.random.seed(seed)
-    n, k = part.size, limits.shape[0]
+    k = limits.shape[0]
     used = host_usage(demand, part, k)
     conn, conn_z, seen = np.zeros(k), np.zeros(zone_w.shape[0]), np.empty(k, np.int64)
-    conn2, conn2_z, seen2 = np.zeros(k), np.zeros(zone_w.shape[0]), np.empty(k, np.int64)
-    head, after, before = np.full(k, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    for v in range(n):
-        h = part[v]
-        after[v] = head[h]
-        if head[h] >= 0:
-            before[head[h]] = v
-        head[h] = v
+    members = members_of(part, k)
     level = np.empty(k)
     for _ in range(rounds):
         left = 0
@@ -115,39 +88,39 @@ def settle(
                     if h == a:
                         continue
                     over_h = _overload(used, limits, unit, h)
-                    v = head[a]
+                    v = members[0, a]
                     while v >= 0:
                         u = -1 if not fixed[v] else -2
-                        first = head[h]
+                        first = members[0, h]
                         while u > -2:
                             rest = _overload_with(used, limits, unit, a, demand, u, v)
                             rest += _overload_with(used, limits, unit, h, demand, v, u) - over_h
                             # Healing counts before cost; the cost is worked out only for what could be chosen.
                             if rest <= 1e-12 or rest < best_left:
-                                count = _connect(v, indptr, indices, weights, part, zones, conn, conn_z, seen)
-                                cost = _cost_at(v, h, conn, conn_z, zones, zone_w, home, move_cost)
-                                cost -= _cost_at(v, a, conn, conn_z, zones, zone_w, home, move_cost)
-                                _clear(count, zones, conn, conn_z, seen)
+                                cost = cost_change(
+                                    v, a, h, indptr, indices, weights, zones, zone_w, home, move_cost, part,
+                                    conn, conn_z, seen,
+                                )  # fmt: skip
                                 if u >= 0:
-                                    count = _connect(u, indptr, indices, weights, part, zones, conn2, conn2_z, seen2)
-                                    cost += _cost_at(u, a, conn2, conn2_z, zones, zone_w, home, move_cost)
-                                    cost -= _cost_at(u, h, conn2, conn2_z, zones, zone_w, home, move_cost)
-                                    _clear(count, zones, conn2, conn2_z, seen2)
+                                    cost += cost_change(
+                                        u, h, a, indptr, indices, weights, zones, zone_w, home, move_cost, part,
+                                        conn, conn_z, seen,
+                                    )  # fmt: skip
                                 healed = max(rest, 0.0) if rest > 1e-12 else 0.0
                                 if healed < best_left or (healed == best_left and cost < best_cost):
                                     best_v, best_u, best_h, best_left, best_cost = v, u, h, healed, cost
                             # On to the next partner: first none, then every member of h that may move.
-                            u = first if u == -1 else after[u]
+                            u = first if u == -1 else members[1, u]
                             while u >= 0 and fixed[u]:
-                                u = after[u]
+                                u = members[1, u]
                             if u == -1:
                                 u = -2
-                        v = after[v]
+                        v = members[1, v]
                 if best_v < 0:
                     break
-                _transfer(best_v, best_h, part, head, after, before, used, demand)
+                transfer(best_v, best_h, part, members, used, demand)
                 if best_u >= 0:
-                    _transfer(best_u, a, part, head, after, before, used, demand)
+                    transfer(best_u, a, part, members, used, demand)
                 progress = True
         if not progress:
             return False

@@ -13,6 +13,7 @@ import numpy as np
 
 from streamtune.dataflow import Dataflow, Edge, Observation, Operator
 from streamtune.placement.graph import CommunicationGraph, Floats, PlacementError
+from streamtune.readings.demand import input_rates
 
 # Bytes per field of a record where the operator's width is known in fields alone.
 FIELD_BYTES = {"int": 4.0, "float": 4.0, "long": 8.0, "double": 8.0, "string": 16.0}
@@ -44,12 +45,8 @@ def rates_of(
     flow: Dataflow, source_rates: Mapping[str, float], selectivities: Mapping[str, float]
 ) -> dict[str, tuple[float, float]]:
     """Records/s that reach and leave every operator when nothing is a bottleneck; a source reads what it sends."""
-    found: dict[str, tuple[float, float]] = {}
-    for operator in flow.order:
-        arriving = sum(found[before][1] for before in flow.predecessors(operator))
-        arriving = source_rates.get(operator, arriving)
-        found[operator] = (arriving, arriving * selectivities.get(operator, 1.0))
-    return found
+    known = dict.fromkeys(flow.index, 1.0) | dict(selectivities)
+    return {key: (rate, rate * known[key]) for key, rate in input_rates(flow, known, source_rates).items()}
 
 
 def observed_rates(observation: Observation) -> dict[str, tuple[float, float]]:
@@ -87,7 +84,7 @@ def unrolled(
     for edge in flow.edges:
         sender = flow.operator(edge.source)
         size = (bytes_per_record or {}).get(edge.source, record_bytes(sender))
-        pairs = _pairs(edge, plan, spread) * rates[edge.source][1] * size
+        pairs = pair_shares(edge, plan, spread) * rates[edge.source][1] * size
         a, b = np.nonzero(pairs)
         ends.append(np.column_stack([a + first[edge.source], b + first[edge.target], pairs[a, b]]))
     edges = np.concatenate(ends) if ends else np.zeros((0, 3))
@@ -130,7 +127,7 @@ def _spread(operator: str, plan: Mapping[str, int], shares: Mapping[str, Sequenc
     return normal
 
 
-def _pairs(edge: Edge, plan: Mapping[str, int], spread: Mapping[str, Floats]) -> Floats:
+def pair_shares(edge: Edge, plan: Mapping[str, int], spread: Mapping[str, Floats]) -> Floats:
     """The share of an operator's records that goes from each of its instances to each of the receiver's."""
     send, receive = spread[edge.source], spread[edge.target]
     if edge.partitioning == "broadcast":

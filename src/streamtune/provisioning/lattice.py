@@ -141,8 +141,6 @@ def sweep_epochs(
     strongest: float,
     start_cost: float,
     stop_cost: float,
-    rest: np.ndarray,  # (epochs, cells + 1): lowest cost of serving k cells of workload by the relaxed sizes
-    cell: float,
     stop_moves: np.ndarray,  # out (epochs, vectors) int8: the size stopped last, −1 for none
     start_moves: np.ndarray,
 ) -> None:
@@ -174,11 +172,8 @@ def sweep_epochs(
                 start_moves[epoch, i] = move
         enough = workload[epoch] * (1.0 - 1e-9)
         for i in range(top):
-            missing = 0
-            if capacity[i] < enough:
-                missing = max(1, int(np.ceil((workload[epoch] - capacity[i]) / cell - 1e-3)))
-            if excess[i] < limits[epoch] and missing < rest.shape[1]:
-                value[i] += run_cost[i] + rest[epoch, missing]
+            if capacity[i] >= enough and excess[i] < limits[epoch]:
+                value[i] += run_cost[i]
             else:
                 value[i] = np.inf
         value[top : max(before, top)] = np.inf
@@ -201,28 +196,3 @@ def trace_back(
             while stop_moves[epoch, i] >= 0:
                 i = up[i, stop_moves[epoch, i]]
     return path
-
-
-@njit(cache=True, nogil=True)
-def cover_costs(
-    performance_cells: np.ndarray, price: np.ndarray, cells: np.ndarray, cost: np.ndarray, choice: np.ndarray
-) -> None:
-    """For every epoch the cheapest cover of k = 0, 1, … cells by whole instances, and the size chosen last.
-
-    ``price`` is epochs × sizes and at least 0; ``cost`` and ``choice`` are epochs × (cells + 1), filled up to the
-    epoch's own number of cells.
-    """
-    epochs, sizes = price.shape
-    for epoch in range(epochs):
-        cost[epoch, 0] = 0.0
-        for cell in range(1, cells[epoch] + 1):
-            best = np.inf
-            pick = -1
-            for size in range(sizes):
-                left = cell - performance_cells[size]
-                total = price[epoch, size] + (cost[epoch, left] if left > 0 else 0.0)
-                if total < best:
-                    best = total
-                    pick = size
-            cost[epoch, cell] = best
-            choice[epoch, cell] = pick

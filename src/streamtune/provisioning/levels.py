@@ -27,7 +27,7 @@ def needed_counts(workload: Floats, performance: float) -> Counts:
 
 
 def bridged_epochs(cost: float, price: float, epochs: int) -> int:
-    """The longest idle stretch that is no dearer than ``cost``."""
+    """The longest idle stretch that costs at most ``cost``."""
     if price * epochs <= cost:
         return epochs
     return int(np.floor(cost / price * (1 + SLACK)))

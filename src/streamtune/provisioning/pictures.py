@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamtune.provisioning.problem import ProvisioningError
+from streamtune.outputs import check_picture, write_whole
 
 if TYPE_CHECKING:
     from streamtune.forecasts.base import Forecast
     from streamtune.forecasts.series import RateSeries
     from streamtune.provisioning.ahead import AheadPlan
-
-_SUFFIXES = {".svg", ".png", ".pdf"}
 
 
 def draw_plan(file: Path, past: RateSeries, foreseen: Forecast, plan: AheadPlan, level: float) -> None:
@@ -52,10 +51,7 @@ def draw_curves(file: Path, curves: Mapping[str, Sequence[tuple[float, float]]],
 
 
 def _figure(file: Path, rows: int) -> tuple[Any, Any]:
-    if file.suffix not in _SUFFIXES:
-        raise ProvisioningError(f"--picture {file}: must end in .svg, .png or .pdf")
-    if file.exists() and not file.is_file():
-        raise ProvisioningError(f"--picture {file} is no ordinary file: choose another")
+    check_picture(file, "--picture")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.2 * rows), layout="constrained")
@@ -63,8 +59,6 @@ def _figure(file: Path, rows: int) -> tuple[Any, Any]:
 
 
 def _save(figure: Any, file: Path) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(file)
-    except OSError as error:
-        raise ProvisioningError(f"{file} cannot be written: {error.strerror}. Choose another file") from error
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=file.suffix.lstrip(".").lower())
+    write_whole(file, drawn.getvalue())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
 from pydantic import Field, ValidationError
 
 from streamtune.frozen import Frozen
-from streamtune.provisioning.problem import ProvisioningError, Size
+from streamtune.provisioning.problem import ProvisioningError, Size, read_values
 from streamtune.provisioning.sampling.samples import Provision
 
 
@@ -42,13 +40,7 @@ class PriceList(Frozen):
 
 def load_prices(path: Path) -> PriceList:
     """A price list from a YAML or JSON file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except OSError as error:
-        raise ProvisioningError(f"{path} cannot be read: {error.strerror}. Check the path") from error
-    except (json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ProvisioningError(f"{path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+    data = read_values(path)
     if not isinstance(data, dict):
         raise ProvisioningError(f"{path}: must be a mapping such as per_core_hour: 0.04")
     try:

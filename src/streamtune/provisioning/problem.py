@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from streamtune.dataflow.documents import DocumentError, read_document, read_rows
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 
@@ -111,7 +109,7 @@ class Problem(Frozen):
 
 def load_problem(path: Path) -> Problem:
     """A problem from a YAML or JSON file; ``workload`` may be the name of a CSV beside it."""
-    data = _read(path)
+    data = read_values(path)
     if not isinstance(data, dict):
         raise ProvisioningError(f"{path}: must be a mapping with sizes, start_cost, stop_cost and workload")
     return problem_of(data, path)
@@ -134,12 +132,9 @@ def problem_of(data: dict[str, Any], path: Path) -> Problem:
 def read_workload(path: Path) -> list[float]:
     """The last column of a CSV, one row per epoch; a header is skipped, a gap or a word is refused with its line."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except OSError as error:
-        raise ProvisioningError(f"{path} cannot be read: {error.strerror}. Check the path") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ProvisioningError(f"{path} is no CSV file: {error}") from error
+        rows = read_rows(path)
+    except DocumentError as error:
+        raise ProvisioningError(f"{path} {error.problem}") from error
     values: list[float] = []
     for line, row in enumerate(rows, start=1):
         try:
@@ -155,11 +150,9 @@ def read_workload(path: Path) -> list[float]:
     return values
 
 
-def _read(path: Path) -> Any:
+def read_values(path: Path) -> Any:
+    """The plain values in a YAML or JSON file."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except OSError as error:
-        raise ProvisioningError(f"{path} cannot be read: {error.strerror}. Check the path") from error
-    except (json.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ProvisioningError(f"{path} is neither YAML nor JSON: {str(error).splitlines()[0]}") from error
+        return read_document(path)
+    except DocumentError as error:
+        raise ProvisioningError(f"{path} {error.problem}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,6 @@ class Instance:
     stop_cost: float
     workload: Floats
     initial: Counts | None
-    peak: float = 0.0  # of the whole horizon, where this is a part of it
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "peak", max(self.peak, float(self.workload.max())))
 
     @classmethod
     def of(cls, problem: Problem) -> Instance:
@@ -56,10 +53,6 @@ class Instance:
             workload=self.workload if workload is None else workload,
             initial=None if self.initial is None else self.initial[chosen],
         )
-
-    def window(self, first: int, end: int) -> Instance:
-        """The epochs from ``first`` to before ``end``; what ran before is known for the first window only."""
-        return replace(self, workload=self.workload[first:end], initial=self.initial if first == 0 else None)
 
     def cost(self, counts: Counts) -> float:
         """Eq. 1."""
@@ -95,23 +88,12 @@ class Programme:
         moves = np.full((2, instance.epochs, len(lattice)), -1, dtype=np.int8)
         return cls(instance, limits, lattice, lattice.states @ instance.price, moves[0], moves[1])
 
-    def solve(
-        self, rest: Floats | None = None, cell: float = 1.0, ends: tuple[Floats, Floats] | None = None
-    ) -> tuple[float, Counts]:
-        """The lowest cost and its counts.
-
-        ``rest`` prices what the counts leave unserved (nothing may be, if None). ``ends`` adds a price to each instance
-        of the first epoch, and takes one off each of the last.
-        """
+    def solve(self, after: Counts | None = None) -> tuple[float, Counts]:
+        """The lowest cost and its counts; ``after`` is what runs once the last epoch is over, where that is fixed."""
         lattice, instance = self.lattice, self.instance
         value = np.zeros(len(lattice))
         if instance.initial is not None:
-            change = lattice.states - instance.initial
-            value = instance.start_cost * np.maximum(change, 0).sum(axis=1) + instance.stop_cost * np.maximum(
-                -change, 0
-            ).sum(axis=1)
-        if ends is not None:
-            value = value + lattice.states @ ends[0]
+            value = self._change_cost(lattice.states - instance.initial)
         sweep_epochs(
             lattice.up,
             lattice.down,
@@ -124,16 +106,18 @@ class Programme:
             float(instance.performance.max()),
             instance.start_cost,
             instance.stop_cost,
-            np.zeros((instance.epochs, 1)) if rest is None else rest,
-            cell,
             self.stop_moves,
             self.start_moves,
         )
-        if ends is not None:
-            value = value - lattice.states @ ends[1]
+        if after is not None:
+            value = value + self._change_cost(after - lattice.states)
         last = int(np.argmin(value))
         path = trace_back(lattice.up, lattice.down, self.stop_moves, self.start_moves, last)
         return float(value[last]), lattice.states[path].astype(np.int64)
+
+    def _change_cost(self, change: npt.NDArray[Any]) -> Floats:
+        starts, stops = np.maximum(change, 0).sum(axis=1), np.maximum(-change, 0).sum(axis=1)
+        return np.asarray(self.instance.start_cost * starts + self.instance.stop_cost * stops)
 
 
 def affordable_states(instance: Instance, steps: float, most_bytes: float = 1.5e9) -> int:

@@ -45,7 +45,7 @@ def plan_peak(problem: Problem) -> ProvisionPlan:
 
 
 def follow_rate(problem: Problem, size_name: str, headroom: float = 0.0) -> tuple[Counts, Costs]:
-    """DS2-style: each epoch gets what the epoch before needed, plus headroom. It may fall short, so it is no plan.
+    """DS2-style: each epoch gets what the epoch before needed, plus headroom. It may fall short: not a valid plan.
 
     >>> from streamtune.provisioning.problem import Size
     >>> small = Size(name="small", cpu=1, memory_mb=512, performance_per_s=100, price=1)

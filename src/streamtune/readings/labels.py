@@ -57,6 +57,8 @@ class OperatorBatch:
     edge_target: Indices  # E
     without_backpressure: Bools  # R: judged by rates instead
     backlog_growth_per_s: Floats | None = None  # N: trend of the queue in front of an operator
+    edge_per_s: Floats | None = None  # E: records over an edge, NaN where nobody counted them
+    is_guess: Bools | None = None  # R: a rate offered to the sources is a guess
 
 
 def label_batch(batch: OperatorBatch, settings: LabelSettings | None = None) -> Labels:
@@ -90,6 +92,8 @@ def _by_backpressure(batch: OperatorBatch, settings: LabelSettings) -> Labels:
 
     short = batch.records_out_per_s < batch.nominal_per_s * (1 - settings.source_tolerance)
     blamed = batch.is_source & short & (busy_share > settings.busy_threshold) & ~held_up
+    if batch.is_guess is not None:
+        blamed &= ~batch.is_guess[batch.run]
     if blamed.any():
         starved = _reachable(blamed, batch) & ~run_held_up[batch.run]
         labels[starved] = UNLABELLED
@@ -100,9 +104,10 @@ def _by_backpressure(batch: OperatorBatch, settings: LabelSettings) -> Labels:
 
 def _by_rates(batch: OperatorBatch, settings: LabelSettings) -> Labels:
     """Section V-B, Timely Dataflow."""
-    offered = np.bincount(
-        batch.edge_target, weights=batch.records_out_per_s[batch.edge_source], minlength=len(batch.run)
-    )
+    sent = batch.records_out_per_s[batch.edge_source]
+    if batch.edge_per_s is not None:
+        sent = np.where(np.isfinite(batch.edge_per_s), batch.edge_per_s, sent)
+    offered = np.bincount(batch.edge_target, weights=sent, minlength=len(batch.run))
     offered = np.where(batch.is_source, batch.nominal_per_s, offered)
     taken = np.where(batch.is_source, batch.records_out_per_s, batch.records_in_per_s)
     with np.errstate(invalid="ignore"):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from streamtune.dataflow import Dataflow, Observation
+from streamtune.readings.demand import per_edge
 from streamtune.readings.labels import OperatorBatch, label_batch
 from streamtune.readings.settings import LabelSettings
 
@@ -38,6 +39,8 @@ def label_observation(
             edge_target=edges[:, 1],
             without_backpressure=np.array([not observation.reports_backpressure]),
             backlog_growth_per_s=column("backlog_growth_per_s"),
+            edge_per_s=per_edge(dataflow, observation.edge_rates),
+            is_guess=np.array([bool(observation.guessed_rates)]),
         ),
         settings,
     )

@@ -11,6 +11,9 @@ from streamtune.dataflow import OperatorMetrics
 
 Floats = npt.NDArray[np.float64]
 
+# The same as a column of Spark SQL, for aggregates over a table of operators: null instead of NaN.
+SELECTIVITY_SQL = "CASE WHEN records_in_per_s > 0 THEN records_out_per_s / records_in_per_s END"
+
 
 def observed_selectivity(records_in_per_s: npt.ArrayLike, records_out_per_s: npt.ArrayLike) -> Floats:
     """Records out per record in; NaN where nothing came in or nothing was measured.

@@ -9,8 +9,8 @@ from typing import Any
 from streamtune.outputs import write_whole
 
 
-def save_picture(figure: Any, path: Path, *, dpi: int) -> None:
+def save_picture(figure: Any, path: Path, *, dpi: int, **options: Any) -> None:
     """Write a matplotlib figure; the suffix of the file says the format."""
     drawn = BytesIO()
-    figure.savefig(drawn, dpi=dpi, format=path.suffix.lstrip(".").lower())
+    figure.savefig(drawn, dpi=dpi, format=path.suffix.lstrip(".").lower(), **options)
     write_whole(path, drawn.getvalue())

@@ -11,6 +11,7 @@ import numpy as np
 
 from streamtune.placement.graph import PlacementError
 from streamtune.placement.problem import Placement
+from streamtune.reports.pictures import save_picture
 
 MOST_HOSTS = 40
 
@@ -43,9 +44,7 @@ def draw(placed: Placement, path: Path) -> None:
         f"between hosts, imbalance {placed.imbalance:.3f}"
     )
     try:
-        figure.savefig(path, dpi=120, bbox_inches="tight")
-    except (OSError, ValueError) as error:
-        raise PlacementError(f"{path} cannot be drawn: {error}. Choose a .png or .svg file") from error
+        save_picture(figure, path, dpi=120, bbox_inches="tight")
     finally:
         plt.close(figure)
 

@@ -216,7 +216,7 @@ class _Way:
 
     @property
     def circle(self) -> list[tuple[int, ...]]:
-        """The states that repeat for ever: a single one if stable. If there are none, the state where it stopped."""
+        """The states that repeat forever: a single one if stable. If there are none, the state where it stopped."""
         return self.visited[self.visited.index(self.centres) :] if self.has_come_back else [self.centres]
 
     @property

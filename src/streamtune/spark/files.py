@@ -6,7 +6,9 @@ import os
 import re
 import uuid
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -136,7 +138,7 @@ class Files:
 
 
 def is_ordinary(path: str) -> bool:
-    """False for a local pipe, socket or device: whoever opens it may wait for ever."""
+    """False for a local pipe, socket or device: whoever opens it may wait forever."""
     real = _real(path)
     return not os.path.exists(real) or os.path.isfile(real)
 
@@ -157,17 +159,59 @@ def unspellable(folder: str) -> list[FileStatus]:
     return found
 
 
-def unspellable_below(folder: str) -> list[FileStatus]:
-    """The same for all folders below a local one that are not hidden; links are not followed."""
-    found = []
-    for place, names, _ in os.walk(folder.removeprefix("file:")):
+def unseen_below(spark: SparkSession, folder: str) -> list[FileStatus]:
+    """Files that Spark's readers pass over in silence: empty ones, pipes among them, and names that are not UTF-8."""
+    if _is_remote(folder):
+        return [file for file in Files(spark).list_inputs(folder) if not file.size_bytes]
+    found: list[FileStatus] = []
+    visited: set[str] = set()
+    for place, names, files in os.walk(folder.removeprefix("file:"), followlinks=True):
         names[:] = [name for name in names if not name.startswith(("_", ".")) and _is_spellable(name)]
+        if os.path.realpath(place) in visited:  # a link that leads back up
+            names.clear()
+            continue
+        visited.add(os.path.realpath(place))
         found += unspellable(place)
+        for name in files:
+            path = os.path.join(place, name)
+            if not name.startswith(("_", ".")) and _is_spellable(name) and os.path.exists(path):
+                about = os.stat(path)
+                if not about.st_size:
+                    modified = about.st_mtime_ns // 10**6
+                    found.append(FileStatus(f"file:{os.path.abspath(path)}", 0, modified, os.path.isfile(path)))
     return found
+
+
+def circular_links(folder: str) -> list[str]:
+    """Links below a local folder that lead to a folder above themselves."""
+    if _is_remote(folder):
+        return []
+    found: list[str] = []
+    for place, names, _ in os.walk(folder.removeprefix("file:")):
+        names[:] = [name for name in names if not name.startswith(("_", "."))]
+        for name in names:
+            path = os.path.join(place, name)
+            if os.path.islink(path):
+                target, here = os.path.realpath(path), os.path.realpath(place)
+                if os.path.commonpath((target, here)) == target:
+                    found.append(path)
+    return sorted(found)
+
+
+def leads_in_circles(path: str) -> bool:
+    """Does a local path go through a link back to a folder that it has been in already?"""
+    if _is_remote(path):
+        return False
+    folders = [os.path.realpath(parent) for parent in PurePath(path.removeprefix("file:")).parents]
+    return len(set(folders)) < len(folders)
 
 
 def _is_spellable(name: str) -> bool:
     return not any("\udc80" <= letter <= "\udcff" for letter in name)
+
+
+def _is_remote(path: str) -> bool:
+    return urlsplit(path).scheme not in ("", "file")
 
 
 def _real(path: str) -> str:

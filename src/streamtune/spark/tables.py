@@ -12,7 +12,7 @@ A table is a folder of parts and a list that says which parts count::
 A part is written first; then a manifest with the next number is put beside the others in one atomic step. Readers take
 the manifest with the highest number. A part's id names the work that made it (a batch, a set of input files), so doing
 the work again finds its id already listed and changes nothing. One writer per table at a time: a second one loses the
-race for the next number and is told so.
+race for the next number and gets an error.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def compact(spark: SparkSession, panes: Panes, state: State, first_day: int | No
     try:
         merged = spark.range(0, state.buckets, 1, state.buckets).mapInArrow(_merger(work, staging), "note string")
         files = []
-        for note in (json.loads(row.note) for row in merged.collect()):
+        for note in (json.loads(row.note) for row in merged.collect()):  # one per bucket, however large the state
             name = f"{part}-{note['bucket']:04d}.parquet"
             storage.move(f"{staging}/{note['name']}", f"{panes.files}/{name}")
             files.append(PaneFile(**{**note, "name": name}))

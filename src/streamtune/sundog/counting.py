@@ -3,7 +3,8 @@
 A task reads a slice, matches, counts and sorts in compiled code, and hands on one row of packed columns per bucket; the
 shuffle brings those of one bucket together; a second task merges them and writes its pane file itself. Rows of lines
 never pass through the JVM. Files are written under passing names and get their own, which follow from the batch's id,
-when the job has succeeded: a batch that is done again replaces them by the same.
+when the job has succeeded: a batch that is done again replaces them by the same. Counts are summed on their way, so
+the driver gets one note per bucket, however many lines, slices or broken lines there are.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import hashlib
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +41,7 @@ _NOTES = "note string"
 _BLOB_SCHEMA = BLOBS.append(pa.field("note", pa.string()))
 _NOTE_SCHEMA = pa.schema([("note", pa.string())])
 _REJECTS = pa.schema([("file", pa.string()), ("position", pa.int64()), ("reason", pa.string()), ("raw", pa.string())])
+_REJECTS_OF = "rejects-"
 PANE_OPTIONS: dict[str, Any] = {
     # Coupons are bits of hashes: nothing to compress.
     "compression": {"key": "ZSTD", "events": "ZSTD", "sketch": "NONE"},
@@ -118,27 +121,36 @@ def count_files(
     try:
         tasks = group_slices(slices, settings.slice_bytes, spark.sparkContext.defaultParallelism)
         notes = _run_job(spark, tasks, matcher, staging, buckets) if tasks else []
-        counts = Counts(lines=len(lost), broken=len(lost))
-        reasons = Counter(reject.reason for reject in lost)
-        pane_files, rejected = [], []
+        total = Tally(Counts(lines=len(lost), broken=len(lost)), Counter(reject.reason for reject in lost))
+        pane_files = []
         for note in notes:
-            if "counts" in note:
-                counts += Counts(**note["counts"])
-                reasons.update(note["reasons"])
-                rejected += [note["rejects"]] if note["rejects"] else []
-            else:
-                name = f"{part}-{note['bucket']:04d}.parquet"
-                storage.move(f"{staging}/{note['name']}", f"{panes.files}/{name}")
-                pane_files.append(PaneFile(**{**note, "name": name}))
+            total = total.plus(note)
+            for pane in note.get("panes", ()):
+                name = f"{part}-{pane['bucket']:04d}.parquet"
+                storage.move(f"{staging}/{pane['name']}", f"{panes.files}/{name}")
+                pane_files.append(PaneFile(**{**pane, "name": name}))
         if lost:
-            rejected.append(_write_rejects(staging, lost))
-        _publish_rejects(quarantine, part, staging, sorted(rejected))
+            _write_rejects(staging, len(slices), lost)
+        _publish_rejects(quarantine, part, staging)
     finally:
         storage.delete_folder(staging)
-    if not counts.add_up:
-        raise SundogError(f"the counts do not add up: {counts}. This is a defect of StreamTune; please report it")
+    if not total.counts.add_up:
+        raise SundogError(f"the counts do not add up: {total.counts}. This is a defect of StreamTune; please report it")
     ordered = tuple(sorted(pane_files, key=lambda file: file.bucket))
-    return Part(id=part, files=ordered, counts=counts, reasons=dict(sorted(reasons.items())))
+    return Part(id=part, files=ordered, counts=total.counts, reasons=dict(sorted(total.reasons.items())))
+
+
+class Tally(NamedTuple):
+    """Sums on their way to the driver."""
+
+    counts: Counts
+    reasons: Counter[str]
+
+    def plus(self, note: Mapping[str, Any]) -> Tally:
+        return Tally(self.counts + Counts(**note["counts"]), self.reasons + Counter(note["reasons"]))
+
+    def note(self, **more: Any) -> str:
+        return json.dumps({"counts": self.counts.model_dump(), "reasons": self.reasons, **more})
 
 
 def _run_job(
@@ -148,37 +160,36 @@ def _run_job(
         counter(tasks, matcher, staging, buckets), _BLOB_COLUMNS
     )
     merged = rows.repartitionById(buckets, "bucket").mapInArrow(merger(staging), _NOTES)
-    return [json.loads(row.note) for row in merged.collect()]
+    return [json.loads(row.note) for row in merged.collect()]  # one per bucket
 
 
 def counter(
     tasks: list[list[Slice]], matcher: Broadcast[Matcher], staging: str, buckets: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The first task: numbers of tasks in, packed columns per bucket and a note with the counts out."""
+    firsts = [0, *accumulate(map(len, tasks))]
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for part in tasks[number]:
-                    yield from _count_slice(part, matcher.value, staging, buckets)
+                for place, part in enumerate(tasks[number], start=firsts[number]):
+                    yield from _count_slice(part, place, matcher.value, staging, buckets)
         settle()
 
     return count
 
 
-def _count_slice(part: Slice, matcher: Matcher, staging: str, buckets: int) -> Iterator[pa.RecordBatch]:
+def _count_slice(part: Slice, place: int, matcher: Matcher, staging: str, buckets: int) -> Iterator[pa.RecordBatch]:
     lines = read_slice(part)
     packed, counts, broken = count_lines(lines, matcher, buckets)
     blobs = to_blobs(enumerate(packed))
     yield _with_notes(blobs, [None] * blobs.num_rows)
     rejects = lines.rejects + _not_utf8(part, lines, broken)
-    note = {
-        "counts": counts.model_dump(),
-        "reasons": Counter(reject.reason for reject in rejects),
-        "rejects": _write_rejects(staging, rejects) if rejects else None,
-    }
-    nothing = pa.RecordBatch.from_pylist([{"bucket": 0}], schema=BLOBS)
-    yield _with_notes(nothing, [json.dumps(note)])
+    if rejects:
+        _write_rejects(staging, place, rejects)
+    tally = Tally(counts, Counter(reject.reason for reject in rejects))
+    nothing = pa.RecordBatch.from_pylist([{"bucket": place % buckets}], schema=BLOBS)
+    yield _with_notes(nothing, [tally.note()])
 
 
 def _with_notes(blobs: pa.RecordBatch, notes: list[str | None]) -> pa.RecordBatch:
@@ -198,21 +209,20 @@ def _not_utf8(part: Slice, lines: Lines, broken: NDArray[np.int64]) -> list[Reje
 
 
 def merger(staging: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The second task: all rows of some buckets in, a pane file per bucket and a note about it out."""
+    """The second task: all rows of some buckets in, a pane file per bucket and one note about all of it out."""
 
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: dict[int, list[Packed]] = {}
-        notes: list[str] = []
+        tally = Tally(Counts(), Counter())
         for batch in batches:
             passing = batch.column("note").to_pylist()
             for row, (bucket, note) in enumerate(zip(batch.column("bucket").to_pylist(), passing, strict=True)):
                 if note is not None:
-                    notes.append(note)
+                    tally = tally.plus(json.loads(note))
                 else:
                     held.setdefault(bucket, []).append(from_blob(batch, row))
-        for bucket, parts in sorted(held.items()):
-            notes.append(json.dumps(write_pane(staging, bucket, Packed.joined(parts).merged())))
-        yield pa.RecordBatch.from_arrays([pa.array(notes, pa.string())], schema=_NOTE_SCHEMA)
+        panes = [write_pane(staging, bucket, Packed.joined(parts).merged()) for bucket, parts in sorted(held.items())]
+        yield pa.RecordBatch.from_arrays([pa.array([tally.note(panes=panes)], pa.string())], schema=_NOTE_SCHEMA)
         settle()
 
     return merge
@@ -226,22 +236,22 @@ def write_pane(staging: str, bucket: int, merged: Packed) -> dict[str, Any]:
     return {"bucket": bucket, "name": name, "days": days, "rows": len(merged.days), "size_bytes": size}
 
 
-def _write_rejects(staging: str, rejects: Sequence[Reject]) -> str:
-    name = f"rejects-{uuid.uuid4().hex}.parquet"
-    rows = [{"file": r.file, "position": r.position, "reason": r.reason, "raw": r.raw} for r in rejects]
-    storage.write_parquet(f"{staging}/{name}", [pa.Table.from_pylist(rows, schema=_REJECTS)])
-    return name
+def _write_rejects(staging: str, place: int, rejects: Sequence[Reject]) -> None:
+    """The broken lines of one slice, sorted by place. Should a task be run twice, the same file appears twice."""
+    ordered = sorted(rejects, key=lambda reject: (reject.file, reject.position))
+    rows = [{"file": r.file, "position": r.position, "reason": r.reason, "raw": r.raw} for r in ordered]
+    waiting = f"{staging}/{uuid.uuid4().hex}"
+    storage.write_parquet(waiting, [pa.Table.from_pylist(rows, schema=_REJECTS)])
+    storage.move(waiting, f"{staging}/{_REJECTS_OF}{place:08d}.parquet")
 
 
-def _publish_rejects(quarantine: str, part: str, staging: str, names: Sequence[str]) -> None:
-    """One file per batch, sorted by place, whichever tasks found what."""
-    import pyarrow.parquet as pq
-
-    if not names:
-        return
-    storage.make_folder(quarantine)
-    system, folder = storage.locate(staging)
-    tables = [pq.read_table(f"{folder}/{name}", filesystem=system) for name in names]
-    table = pa.concat_tables(tables).sort_by([("file", "ascending"), ("position", "ascending")])
-    storage.write_parquet(f"{staging}/rejects.parquet", [table])
-    storage.move(f"{staging}/rejects.parquet", f"{quarantine}/{part}.parquet")
+def _publish_rejects(quarantine: str, part: str, staging: str) -> None:
+    """One file per slice with broken lines; what an earlier attempt at this batch left is replaced."""
+    for name in storage.names(quarantine):
+        if name.startswith(f"{part}-"):
+            storage.delete_file(f"{quarantine}/{name}")
+    made = [name for name in storage.names(staging) if name.startswith(_REJECTS_OF)]
+    if made:
+        storage.make_folder(quarantine)
+    for name in made:
+        storage.move(f"{staging}/{name}", f"{quarantine}/{part}-{name.removeprefix(_REJECTS_OF)}")

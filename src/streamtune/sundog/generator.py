@@ -126,7 +126,7 @@ def generate(spark: SparkSession, folder: Path, world: WorldSettings, logs: LogS
     work = plan(world, logs)
     shared = spark.sparkContext.broadcast(made)
     rows = spark.range(0, len(work), 1, len(work)).mapInArrow(_writer(work, shared, logs, str(target)), "lines long")
-    return sum(row.lines for row in rows.collect())
+    return int(rows.groupBy().sum("lines").collect()[0][0])
 
 
 def plan(world: WorldSettings, logs: LogSettings) -> list[tuple[date, int, int]]:

@@ -45,7 +45,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class EntityHistory:
-    """Rankings of one entity, day by day (oldest first), and sentences about the newest change."""
+    """Rankings of one entity, day by day (oldest first), and sentences about what moved on each day."""
 
     entity: str
     name: str
@@ -53,16 +53,21 @@ class EntityHistory:
     days: tuple[date, ...]
     standings: tuple[tuple[Standing, ...], ...]
     features: dict[str, list[dict[str, float]]]
-    reasons: tuple[str, ...]
+    moved: tuple[tuple[str, ...], ...]
 
     @property
     def newest(self) -> tuple[Standing, ...]:
         return self.standings[-1]
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What moved on the newest day."""
+        return self.moved[-1]
+
     def to_record(self) -> dict[str, Any]:
         rows = [
-            {"day": day.isoformat(), "ranking": [asdict(standing) for standing in standings]}
-            for day, standings in zip(self.days, self.standings, strict=True)
+            {"day": day.isoformat(), "ranking": [asdict(standing) for standing in standings], "moved": list(moved)}
+            for day, standings, moved in zip(self.days, self.standings, self.moved, strict=True)
         ]
         return {
             "entity": self.entity,
@@ -126,8 +131,8 @@ def entity_history(out: str, entity: str, window: int, names: Mapping[str, str] 
             features.setdefault(related, []).append({"day": float(day.toordinal()), **measures})
     if not any(standings):
         raise SundogError(f"'{entity}' has no ranking in {out}: check the id, or give --knowledge to go by name")
-    reasons = tuple(_reasons(standings, features, days))
-    return EntityHistory(entity, names.get(entity, entity), window, tuple(days), tuple(standings), features, reasons)
+    moved = tuple(tuple(_moved(standings, features, days, place)) for place in range(len(days)))
+    return EntityHistory(entity, names.get(entity, entity), window, tuple(days), tuple(standings), features, moved)
 
 
 def _rows(folder: str, entity: str) -> pd.DataFrame:
@@ -137,18 +142,18 @@ def _rows(folder: str, entity: str) -> pd.DataFrame:
     return frame
 
 
-def _reasons(
-    standings: list[tuple[Standing, ...]], features: Mapping[str, list[dict[str, float]]], days: list[date]
+def _moved(
+    standings: list[tuple[Standing, ...]], features: Mapping[str, list[dict[str, float]]], days: list[date], place: int
 ) -> list[str]:
-    """What moved on the newest day, largest moves first, with the features that changed."""
-    if len(days) < 2:
+    """What moved on a day against the one before, largest moves first, with the features that changed."""
+    if place == 0:
         return []
-    moved = [one for one in standings[-1] if one.before is None or one.before != one.rank]
+    moved = [one for one in standings[place] if one.before is None or one.before != one.rank]
     moved.sort(key=lambda one: -(abs(one.before - one.rank) if one.before is not None else 100 - one.rank))
     told = []
     for one in moved[:5]:
         by_day = {row["day"]: row for row in features.get(one.related, [])}
-        now, then = by_day.get(float(days[-1].toordinal())), by_day.get(float(days[-2].toordinal()))
+        now, then = (by_day.get(float(day.toordinal())) for day in (days[place], days[place - 1]))
         what = (
             "is new at" if one.before is None else f"{'rose' if one.rank < one.before else 'fell'} from {one.before} to"
         )

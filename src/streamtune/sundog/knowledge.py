@@ -6,7 +6,7 @@ A folder with two files of JSON lines::
     relations.jsonl   {"from": "Q1", "to": "Q2", "type": "acted in"}
 
 Inside, an entity is its place among the sorted ids, a type its place among the sorted types plus one (the thesis'
-dictionary encoding; 0 is no type), and a *pair* two entities that are related in either direction.
+dictionary encoding; 0 means no type), and a *pair* two entities that are related in either direction.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def load_knowledge(folder: str | Path) -> Knowledge:
     """Read and check a knowledge base."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise SundogError(f"{folder} is no folder: a knowledge base has entities.jsonl and relations.jsonl in it")
+        raise SundogError(f"{folder} is not a folder: a knowledge base has entities.jsonl and relations.jsonl in it")
     entities = [_entity(record, place) for record, place in _records(folder / "entities.jsonl")]
     relations = [_relation(record, place) for record, place in _records(folder / "relations.jsonl")]
     return build_knowledge(entities, relations)
@@ -167,8 +167,9 @@ def _records(file: Path) -> Iterator[tuple[dict[str, Any], str]]:
                     continue
                 try:
                     record = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise SundogError(f"{file} line {number}: no valid JSON: {error.msg}. Mend the line") from error
+                except (ValueError, RecursionError) as error:
+                    why = getattr(error, "msg", str(error).partition(";")[0])
+                    raise SundogError(f"{file} line {number} is not valid JSON: {why}. Correct the line") from error
                 if not isinstance(record, dict):
                     raise SundogError(f"{file} line {number}: expected an object, but got {line.strip()[:60]!r}")
                 yield record, f"{file} line {number}"

@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from streamtune.dataflow.documents import DocumentError, read_text
 from streamtune.sundog.errors import SundogError
 from streamtune.sundog.world import Truth
+
+MOST_BYTES = 2**30
 
 Grades = dict[tuple[str, str], int]
 
@@ -38,16 +41,18 @@ def read_grades(truth: Path | None, labels: Path | None, day: date) -> Judgement
 
 
 def _read_labels(file: Path) -> Grades:
-    if not file.is_file():
-        raise SundogError(f"{file} is no file: labels are JSON lines with entity, related and grade")
+    try:
+        text = read_text(file, MOST_BYTES)
+    except DocumentError as error:
+        raise SundogError(f"{file} {error.problem}: labels are JSON lines with entity, related and grade") from error
     grades: Grades = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
             entity, related, grade = record["entity"], record["related"], record["grade"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SundogError(
                 f"{file} line {number}: needs entity, related and grade, but got {line[:80]!r}"
             ) from error

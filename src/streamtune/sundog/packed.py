@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from streamtune.sundog.kernels.compilation import read_only
-from streamtune.sundog.kernels.packing import merge_rows
+from streamtune.sundog.kernels.packing import count_rows, merge_rows
 from streamtune.sundog.storage import locate
 
 BLOBS = pa.schema(
@@ -54,9 +54,10 @@ class Packed:
         columns = [read_only(column) for column in (self.days, self.keys, self.events, self.lengths, self.words)]
         return Packed(*merge_rows(order, *columns))
 
-    def on_one_day(self, day: int) -> Packed:
-        """All rows as if they were of one day."""
-        return Packed(np.full(len(self.days), day, np.int32), self.keys, self.events, self.lengths, self.words)
+    def totals(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Keys, events and users over all days, sorted by key."""
+        columns = [read_only(column) for column in (self.keys, self.events, self.lengths, self.words)]
+        return count_rows(np.argsort(self.keys, kind="stable"), *columns)
 
 
 def to_blobs(packed: Iterable[tuple[int, Packed]]) -> pa.RecordBatch:

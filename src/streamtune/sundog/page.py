@@ -1,4 +1,8 @@
-"""One page about one entity: its ranking over days as lines, the newest ranking as a table, and why it moved."""
+"""One page about one entity: its ranking over days as lines, the newest ranking as a table, and why it moved.
+
+Why is told twice: beside every related entity by its users and its probability over days, and day by day in sentences
+with the features that changed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from pathlib import Path
 
 import jinja2
 
+from streamtune.outputs import write_whole
 from streamtune.sundog.history import EntityHistory
 
 _COLOURS = (
@@ -20,7 +25,8 @@ _COLOURS = (
     "#9b6b4e",
     "#7d86a8",
 )
-_WIDTH, _LEFT, _RIGHT, _TOP, _STEP = 860, 40, 190, 24, 30
+_TOLD = ("conditional_users", "joint_users")
+_WIDTH, _LEFT, _RIGHT, _TOP, _STEP, _TICK = 860, 40, 190, 24, 30, 60
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -33,14 +39,16 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #8884; }
 th:nth-child(2), td:nth-child(2) { text-align: left; }
-svg { width: 100%; height: auto; }
+svg.ranks { width: 100%; height: auto; }
+svg.spark { width: 110px; height: 22px; vertical-align: middle; }
 svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
 </style>
 </head>
 <body>
 <h1>{{ history.name }}</h1>
-<p>Related entities by windows of {{ history.window }} days, {{ history.days[0] }} to {{ history.days[-1] }}.</p>
-<svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="Ranks over days">
+<p>Related entities by windows of {{ history.window }} day{{ "s" if history.window > 1 }},
+{{ history.days[0] }} to {{ history.days[-1] }}.</p>
+<svg class="ranks" viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="Ranks over days">
 {% for rank in range(1, ranks + 1) %}
 <text x="{{ left - 12 }}" y="{{ top + (rank - 1) * step + 4 }}" text-anchor="end">{{ rank }}</text>
 {% endfor %}
@@ -56,20 +64,25 @@ svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
 <h2>{{ history.days[-1] }}</h2>
 <table>
 <thead><tr><th>rank</th><th>related</th><th>before</th><th>score</th><th>users</th><th>events</th>
-<th>p(related | entity)</th></tr></thead>
+<th>p(related | entity)</th><th>p over days</th><th>share of all users over days</th></tr></thead>
 <tbody>
 {% for row in history.newest %}<tr><td>{{ row.rank }}</td><td>{{ row.name }}</td>
 <td>{{ "new" if row.before is none else row.before ~ " " ~ row.move }}</td><td>{{ "%.4f"|format(row.score) }}</td>
 <td>{{ "{:,}".format(row.users) }}</td><td>{{ "{:,}".format(row.events) }}</td>
-<td>{{ "%.4f"|format(row.conditional) }}</td></tr>
+<td>{{ "%.4f"|format(row.conditional) }}</td>
+{% for name in told %}<td><svg class="spark" viewBox="0 0 110 22" role="img" aria-label="{{ row.name }}: {{ name }}">
+<polyline points="{{ sparks[row.related][name] }}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg></td>
+{% endfor %}</tr>
 {% endfor %}
 </tbody>
 </table>
-{% if history.reasons %}<h2>What moved, and why</h2>
+{% if days_moved %}<h2>What moved, and why</h2>
+{% for day, reasons in days_moved %}<details{{ " open" if loop.first }}><summary>{{ day }}</summary>
 <ul>
-{% for reason in history.reasons %}<li>{{ reason }}</li>
+{% for reason in reasons %}<li>{{ reason }}</li>
 {% endfor %}
-</ul>{% endif %}
+</ul></details>
+{% endfor %}{% endif %}
 </body>
 </html>
 """
@@ -78,14 +91,13 @@ svg text { font: 12px system-ui, sans-serif; fill: currentColor; }
 def write_page(history: EntityHistory, file: Path) -> None:
     """Write the page; it needs nothing from elsewhere."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(render_page(history), encoding="utf-8")
+    write_whole(file, render_page(history))
 
 
 def render_page(history: EntityHistory) -> str:
     ranks = max(len(standings) for standings in history.standings)
     height = _TOP + ranks * _STEP + 24
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    shown = range(0, len(history.days), max(1, len(history.days) // 8))
     return environment.from_string(_PAGE).render(
         history=history,
         width=_WIDTH,
@@ -95,14 +107,43 @@ def render_page(history: EntityHistory) -> str:
         top=_TOP,
         step=_STEP,
         ranks=ranks,
-        ticks=[{"x": _x(history, place), "label": history.days[place].strftime("%d %b")} for place in shown],
+        ticks=_ticks(history),
         lines=_lines(history),
+        told=_TOLD,
+        sparks={one.related: {name: _spark(history, one.related, name) for name in _TOLD} for one in history.newest},
+        days_moved=[(day, moved) for day, moved in zip(history.days, history.moved, strict=True) if moved][::-1],
     )
 
 
+def _spark(history: EntityHistory, related: str, name: str) -> str:
+    """A feature over days as points of a small line; a day without the pair is 0."""
+    by_day = {row["day"]: row[name] for row in history.features.get(related, [])}
+    values = [by_day.get(float(day.toordinal()), 0.0) for day in history.days]
+    top = max(values) or 1.0
+    points = [(2 + 106 * _share(history, place), 20 - 18 * value / top) for place, value in enumerate(values)]
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
 def _x(history: EntityHistory, place: int) -> float:
-    span = max(1, len(history.days) - 1)
-    return round(_LEFT + 6 + (_WIDTH - _LEFT - _RIGHT - 6) * place / span, 1)
+    return round(_LEFT + 6 + (_WIDTH - _LEFT - _RIGHT - 6) * _share(history, place), 1)
+
+
+def _share(history: EntityHistory, place: int) -> float:
+    """How far a day is from the first to the last: days may be missing between two rankings."""
+    span = max(1, (history.days[-1] - history.days[0]).days)
+    return (history.days[place] - history.days[0]).days / span
+
+
+def _ticks(history: EntityHistory) -> list[dict[str, object]]:
+    """Days with room for their names, from the newest backwards."""
+    ticks: list[dict[str, object]] = []
+    room = float("inf")
+    for place in reversed(range(len(history.days))):
+        x = _x(history, place)
+        if x <= room:
+            ticks.append({"x": x, "label": history.days[place].strftime("%d %b")})
+            room = x - _TICK
+    return ticks
 
 
 def _lines(history: EntityHistory) -> list[dict[str, object]]:

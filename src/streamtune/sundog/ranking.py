@@ -14,6 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamtune.sundog.features import FEATURES, PairCounts, compute_features
+from streamtune.sundog.kernels.compilation import read_only
+from streamtune.sundog.kernels.ordering import first_of_groups
 
 if TYPE_CHECKING:
     from streamtune.sundog.windows import Catalogue, Totals
@@ -110,13 +112,8 @@ def top_rows(
     counts: DirectedCounts, score: NDArray[np.float32], top: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the first ``top`` of every entity in order, and their ranks from 1."""
-    order = np.lexsort((counts.related, -counts.events, -counts.users, -score.astype(np.float64), counts.entity))
-    entity = counts.entity[order]
-    firsts = np.flatnonzero(np.r_[True, entity[1:] != entity[:-1]]) if len(entity) else np.empty(0, np.int64)
-    sizes = np.diff(np.append(firsts, len(entity)))
-    rank = np.arange(len(entity)) - np.repeat(firsts, sizes) + 1
-    kept = rank <= top
-    return order[kept], rank[kept]
+    scores = read_only(np.ascontiguousarray(score))
+    return first_of_groups(read_only(counts.entity), scores, read_only(counts.users), read_only(counts.events), top)
 
 
 def _schema(table: str) -> pa.Schema:

@@ -7,6 +7,7 @@ begins. Blank lines are no lines.
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -105,22 +106,28 @@ def _parquet_slices(path: str, slice_rows: int) -> list[Slice]:
 
 
 def group_slices(slices: Sequence[Slice], most: int, tasks: int) -> list[list[Slice]]:
-    """Neighbouring slices together in groups of up to ``most`` bytes; smaller groups where there are few of them.
+    """Slices in groups of about ``most`` bytes at the most, as even as they can be, the heaviest group first.
 
-    >>> parts = [Slice(path=str(n), parquet=False, begin=0, end=10, weight=10) for n in range(5)]
+    The number of groups is a multiple of ``tasks``, which run at the same time: three even groups on two cores would
+    take as long as four. A slice goes, largest first, to the group that is lightest so far.
+
+    >>> parts = [Slice(path=str(n), parquet=False, begin=0, end=10, weight=10) for n in range(6)]
     >>> [len(group) for group in group_slices(parts, most=1000, tasks=2)]
-    [3, 2]
+    [3, 3]
+    >>> [len(group) for group in group_slices(parts, most=16, tasks=2)]
+    [2, 2, 1, 1]
     """
-    wanted = min(most, -(-sum(part.weight for part in slices) // max(1, tasks)))
-    groups: list[list[Slice]] = []
-    filled = wanted
-    for part in slices:
-        if filled >= wanted:
-            groups.append([])
-            filled = 0
-        groups[-1].append(part)
-        filled += part.weight
-    return groups
+    tasks = max(1, tasks)
+    rounds = -(-sum(part.weight for part in slices) // (max(1, most) * tasks))
+    count = min(len(slices), max(1, rounds) * tasks)
+    lightest = [(0, number) for number in range(count)]
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for place in sorted(range(len(slices)), key=lambda place: -slices[place].weight):
+        weight, number = heapq.heappop(lightest)
+        groups[number].append(place)
+        heapq.heappush(lightest, (weight + slices[place].weight, number))
+    heaviest = sorted(lightest, key=lambda group: (-group[0], group[1]))
+    return [[slices[place] for place in sorted(groups[number])] for _, number in heaviest]
 
 
 def read_slice(part: Slice) -> Lines:

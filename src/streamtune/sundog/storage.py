@@ -44,6 +44,13 @@ def exists(address: str) -> bool:
     return bool(system.get_file_info(path).type != fs.FileType.NotFound)
 
 
+def names(address: str) -> list[str]:
+    """What is in a folder, in order; nothing where there is none."""
+    system, path = locate(address)
+    found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return sorted(entry.base_name for entry in found)
+
+
 def make_folder(address: str) -> None:
     system, path = locate(address)
     system.create_dir(path, recursive=True)

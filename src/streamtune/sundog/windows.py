@@ -22,7 +22,6 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from streamtune.sundog import storage
-from streamtune.sundog.kernels.sketch import estimates
 from streamtune.sundog.knowledge import Knowledge
 from streamtune.sundog.packed import Packed, read_groups
 from streamtune.sundog.panes import Panes, State, live_files
@@ -34,8 +33,9 @@ _NUMBER_SCHEMA = pa.schema(
     [("target", pa.int32()), ("keys", pa.binary()), ("events", pa.binary()), ("users", pa.binary())]
 )
 _NOTE_SCHEMA = pa.schema([("note", pa.string())])
+_TASK_ROWS = 4_000_000
 _EPOCH = date(1970, 1, 1).toordinal()
-FEATURE_OPTIONS: dict[str, Any] = {"compression": "ZSTD", "use_dictionary": ["entity", "related"]}
+FEATURE_OPTIONS: dict[str, Any] = {"compression": "SNAPPY", "use_dictionary": ["entity", "related"]}
 
 
 class Catalogue(NamedTuple):
@@ -120,15 +120,14 @@ def rank_window(
     staging = f"{out}/_staging/{uuid.uuid4().hex}"
     for table in (FEATURE_TABLE, RANKING_TABLE):
         storage.make_folder(f"{staging}/{table}")
-    numbers = spark.range(0, state.buckets, 1, state.buckets).mapInArrow(
-        window_counter(work, catalogue, state.buckets), _NUMBERS
-    )
+    tasks = _tasks(spark, state, set(days))
+    numbers = spark.range(0, state.buckets, 1, tasks).mapInArrow(window_counter(work, catalogue, tasks), _NUMBERS)
     numbers.persist()
     try:
         totals = spark.sparkContext.broadcast(_totals(numbers, len(catalogue.value.ids)))
         ranked = (
             numbers.where("target >= 0")
-            .repartitionById(state.buckets, "target")
+            .repartitionById(tasks, "target")
             .mapInArrow(ranker(catalogue, totals, scorer, staging, top), "note string")
         )
         notes = [json.loads(row.note) for row in ranked.collect()]
@@ -147,8 +146,14 @@ def rank_window(
     )
 
 
+def _tasks(spark: SparkSession, state: State, days: set[int]) -> int:
+    """One task per core, more where there is much to hold; a task costs as much as some 10,000 pairs."""
+    rows = sum(file.rows for part in state.parts for file in part.files if not days.isdisjoint(file.days))
+    return min(state.buckets, max(spark.sparkContext.defaultParallelism, -(-rows // _TASK_ROWS)))
+
+
 def window_counter(
-    work: list[list[tuple[str, tuple[int, ...], tuple[int, ...]]]], catalogue: Broadcast[Catalogue], buckets: int
+    work: list[list[tuple[str, tuple[int, ...], tuple[int, ...]]]], catalogue: Broadcast[Catalogue], targets: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """First task: numbers of buckets in; events and users of entities (target −1) and of directed pairs out."""
 
@@ -158,36 +163,34 @@ def window_counter(
                 parts = [part for name, groups, days in work[bucket] for part in read_groups(name, groups, days)]
                 if not parts:
                     continue
-                merged = Packed.joined(parts).on_one_day(0).merged()
-                users = estimates(merged.lengths, merged.words)
-                yield _directed(merged.keys.astype(np.int64), merged.events, users, catalogue.value, buckets)
+                yield _directed(*Packed.joined(parts).totals(), catalogue.value, targets)
         settle()
 
     return count
 
 
 def _directed(
-    keys: NDArray[np.int64], events: NDArray[np.int64], users: NDArray[np.int64], catalogue: Catalogue, buckets: int
+    keys: NDArray[np.int64], events: NDArray[np.int64], users: NDArray[np.int64], catalogue: Catalogue, targets: int
 ) -> pa.RecordBatch:
     """Rows per target. The key of a directed pair is 2 × its number, plus 1 if it goes from high to low."""
     entities = len(catalogue.ids)
     single = keys <= entities
-    targets = [-1]
+    of_row = [-1]
     rows = [(keys[single], events[single], users[single])]
     pair = keys[~single] - entities - 1
     directed = np.concatenate([2 * pair, 2 * pair + 1])
     first = np.concatenate([catalogue.low[pair], catalogue.high[pair]])
-    target = first % buckets
+    target = first % targets
     order = np.argsort(target, kind="stable")
     both = np.tile(events[~single], 2)[order], np.tile(users[~single], 2)[order]
     directed = directed[order]
-    starts = np.searchsorted(target[order], np.arange(buckets + 1))
-    for bucket in range(buckets):
-        begin, end = starts[bucket], starts[bucket + 1]
+    starts = np.searchsorted(target[order], np.arange(targets + 1))
+    for number in range(targets):
+        begin, end = starts[number], starts[number + 1]
         if end > begin:
-            targets.append(bucket)
+            of_row.append(number)
             rows.append((directed[begin:end], both[0][begin:end], both[1][begin:end]))
-    columns = [pa.array(targets, pa.int32())]
+    columns = [pa.array(of_row, pa.int32())]
     columns += [pa.array([row[place].tobytes() for row in rows], pa.binary()) for place in range(3)]
     return pa.RecordBatch.from_arrays(columns, schema=_NUMBER_SCHEMA)
 

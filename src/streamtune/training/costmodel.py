@@ -20,7 +20,7 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.store import History
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA, PLAN_SCHEMA, PlanColumns
 from streamtune.models.costmodel.optisample import SATURATED, TARGET_BUSY, OptiSample
-from streamtune.readings.selectivity import observed_selectivity
+from streamtune.readings.selectivity import SELECTIVITY_SQL, observed_selectivity
 from streamtune.spark.settings import TableSettings
 from streamtune.spark.tables import Table
 
@@ -115,7 +115,7 @@ def optisample_of_history(history: History, engine: str) -> OptiSample:
         sql.col("busy_ms_per_s") + sql.col("idle_ms_per_s") + sql.col("backpressured_ms_per_s")
     )
     per_record = sql.col("parallelism") / sql.col("records_in_per_s") / sql.lit(TARGET_BUSY)
-    ratio = sql.col("records_out_per_s") / sql.col("records_in_per_s")
+    ratio = sql.expr(SELECTIVITY_SQL)
     found = alive.groupBy("type").agg(
         sql.percentile_approx(sql.when(share > SATURATED, per_record), 0.5, 1000).alias("factor"),
         sql.exp(sql.avg(sql.when(ratio > 0, sql.log(ratio)))).alias("selectivity"),

@@ -18,11 +18,15 @@ from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import encoder_of
 from streamtune.history.label import labelling_of
 from streamtune.history.store import History
+from streamtune.models.assigned import nearest_cluster
 from streamtune.models.bundle import GLOBAL, Centre, Manifest, Member, MemberFiles, ModelBundle, write_bundle
 from streamtune.models.encoder.tables import COLUMNS
 from streamtune.models.features import FeatureEncoder
+from streamtune.models.transfer.fitting import fit_transfer
+from streamtune.models.transfer.model import TransferModel
+from streamtune.models.transfer.past import PastOperators
 from streamtune.spark.settings import TableSettings
-from streamtune.training.capacity import capacity_prior
+from streamtune.training.capacity import past_and_types
 from streamtune.training.settings import PretrainSettings
 from streamtune.training.task import RESULT, train_task
 
@@ -68,23 +72,34 @@ def pretrain(
     done, failed = _train_all(training, names, encoder, settings, progress)
     if GLOBAL not in done:
         raise HistoryError(f"the global encoder could not be trained: {failed[GLOBAL]}")
-    progress("capacity", "reading capacity curves by operator type")
+    progress("capacity", "reading capacity curves of all operators")
     labelling = labelling_of(history)
-    capacity = capacity_prior(history, engine, labelling)
-    progress("capacity", f"done: {len(capacity.types)} operator types")
+    past, capacity = past_and_types(history, engine, labelling, settings.past.most_jobs)
+    progress("capacity", f"done: {len(capacity.types)} operator types, {len(past)} past operators")
     centres = {} if clustering is None else clustering.centres
+    written = [_with_centre(done[name], names[name], centres) for name in names if name in done]
+    transfer = _transfer(past, written, settings)
     write_bundle(
         out,
         encoder,
-        [_with_centre(done[name], names[name], centres) for name in names if name in done],
+        written,
         engine=engine,
         data=data,
         settings=settings.model_dump(mode="json"),
         failed=failed,
         capacity=capacity,
         labelling=labelling,
+        transfer=transfer,
     )
     return ModelBundle.load(out).manifest
+
+
+def _transfer(past: PastOperators, members: list[MemberFiles], settings: PretrainSettings) -> TransferModel | None:
+    """The hierarchical prior, with the clusters that jobs will be assigned to."""
+    if not (past.trains & (past.sums.count > 0)).any():
+        return None
+    centres = {files.member.name: files.centre.dataflow for files in members if files.centre is not None}
+    return TransferModel(fit_transfer(past, lambda flow: nearest_cluster(flow, centres)[0], settings.past), past)
 
 
 def _only_engine(history: History) -> str:
@@ -109,7 +124,10 @@ def _describe(history: History, engine: str) -> dict[str, Any]:
 
 def _training_table(history: History, engine: str, clustering: Clustering | None) -> DataFrame:
     """Features with labels, written by cluster, so that a task reads its own cluster's files alone."""
-    ids = history.runs.read().where(sql.col("engine") == engine).select("run_id")
+    # A rate that is a guess would teach as if it were a measurement.
+    guessed = sql.array_contains(sql.map_values("rate_origins"), "estimated")
+    wanted = (sql.col("engine") == engine) & ~sql.coalesce(guessed, sql.lit(False))
+    ids = history.runs.read().where(wanted).select("run_id")
     joined = history.features.read().join(history.labels.read().drop("day"), "run_id").join(ids, "run_id")
     if clustering is None:
         joined = joined.withColumn(CLUSTER, sql.lit(-1))

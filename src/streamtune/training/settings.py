@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from streamtune.models.encoder.settings import TrainingSettings
+from streamtune.models.transfer.settings import PastSettings
 from streamtune.settings import Settings
 
 
@@ -19,5 +20,8 @@ class PretrainSettings(Settings):
     warmup_runs: int = Field(default=400, ge=1, description="runs kept per encoder as warm-up data")
     from_global: bool = Field(
         default=True, description="clusters go on from the global encoder's weights; if not, each starts from scratch"
+    )
+    past: PastSettings = Field(
+        default_factory=PastSettings, description="past operators kept in the bundle, for jobs that have not run yet"
     )
     attempts: int = Field(default=2, ge=1, description="how often a cluster is tried before it is given up")

@@ -54,3 +54,11 @@ class Tuner(ABC):
     @abstractmethod
     def recommend(self, observation: Observation) -> Recommendation:
         """A plan for the source rates of this observation; names every operator of the job."""
+
+    def plan_at(self, observation: Observation, rates: Mapping[str, float]) -> Plan:
+        """The plan it would choose if the sources were offered these rates instead."""
+        return self.recommend(observation.model_copy(update={"source_rates": dict(rates)})).plan
+
+    def is_due(self, observation: Observation) -> bool:  # noqa: ARG002 - for tuners that look ahead
+        """Whether to change now although nothing has happened yet."""
+        return False

@@ -102,10 +102,10 @@ class ContTune(Tuner):
         )
 
     def _big_plan(self, current: Plan) -> Plan:
-        if all(current[key] >= self._largest for key in self._tuned):
+        if all(current[key] >= min(self._largest, self.job.limit_of(key)) for key in self._tuned):
             self._largest = 2 * self._largest
         self._largest = min(self._largest, self.job.max_parallelism)
-        return current.replace(dict.fromkeys(self._tuned, self._largest))
+        return current.replace({key: min(self._largest, self.job.limit_of(key)) for key in self._tuned})
 
     def _small(self, observation: Observation) -> Recommendation:
         why = dict.fromkeys(observation.plan, "a source keeps its parallelism")
@@ -121,7 +121,7 @@ class ContTune(Tuner):
         if not math.isfinite(demand) or not self._abilities[key]:
             return metrics.parallelism, "Small: no usable rate or busy time was ever measured: kept as it is", {}
         tried = {p: sum(values) / len(values) for p, values in sorted(self._abilities[key].items())}
-        acquired, process = self._acquire(tried, demand)
+        acquired, process = self._acquire(tried, demand, self.job.limit_of(key))
         figures = {"demand_per_s": demand, "length_scale": process.length_scale, "tried": float(len(tried))}
         reason = "the process reaches the demand nowhere"
         if acquired is not None:
@@ -133,14 +133,14 @@ class ContTune(Tuner):
         nearest = min(tried, key=lambda p: abs(p - metrics.parallelism))
         measured = processing_ability(metrics)
         per_instance = tried[nearest] / nearest if measured is None else measured / metrics.parallelism
-        linear = max(1, math.ceil(min(demand / per_instance - _ROUNDING, self.job.max_parallelism)))
+        linear = max(1, math.ceil(min(demand / per_instance - _ROUNDING, self.job.limit_of(key))))
         figures["per_instance"] = per_instance
         return linear, f"Small: {reason}, so linear: {demand:,.0f} records/s at {per_instance:,.0f} each", figures
 
-    def _acquire(self, tried: Mapping[int, float], demand: float) -> tuple[int | None, GaussianProcess]:
+    def _acquire(self, tried: Mapping[int, float], demand: float, limit: int) -> tuple[int | None, GaussianProcess]:
         """p_acq, if the process reaches the demand anywhere, and the process."""
-        process = GaussianProcess.fit(list(tried), list(tried.values()))
-        candidates = range(1, min(self._largest, self.job.max_parallelism) + 1)
+        process = GaussianProcess.climb(list(tried), list(tried.values()))
+        candidates = range(1, min(self._largest, limit) + 1)
         means = process.mean(list(candidates))
         enough = (p for p, mean in zip(candidates, means, strict=True) if mean >= demand * (1 - _ROUNDING))
         return next(enough, None), process

@@ -79,8 +79,9 @@ class Dhalion(Tuner):
             self._blacklist.add((last.operator, last.direction))
 
     def _scale_up(self, observation: Observation) -> Recommendation:
-        current, limit = observation.plan, self.job.max_parallelism
+        current = observation.plan
         for key in suspects(self.job.dataflow, observation):
+            limit = self.job.limit_of(key)
             if (key, "up") in self._blacklist or current[key] >= limit:
                 continue
             suspended = self._suspended(key, observation)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics, Plan
+from streamtune.readings.demand import edge_ratios, input_rates
 from streamtune.readings.metrics import LastKnownPlan, processing_ability
 from streamtune.readings.selectivity import selectivity
 from streamtune.tuners.base import Recommendation, Tuner
@@ -24,7 +25,8 @@ class DS2(Tuner):
         true rate per instance  μ_i = λ_i / (W_i · p_i)
         factor                  f_i = t_i / μ_i,          p_i' = ⌈f_i · (1 + scaling_factor)⌉
         passed on               o_i = t_i · s_i           (the unrounded factor, without the scaling factor)
-        t_i = Σ o_j over the predecessors j; a source passes on its nominal rate and keeps its parallelism.
+        t_i = Σ o_j over the predecessors j; a source passes on its nominal rate and keeps its parallelism. Where the
+        engine counts the records over an edge, o_j is what goes to i, not all of j's output.
 
     A plan is proposed when an operator goes up, or down by more than ``ignored_drop``. With a calibration c of i's
     type, W_i is replaced by min(1, W_i / c).
@@ -43,21 +45,20 @@ class DS2(Tuner):
         degrees: dict[str, int] = {}
         why: dict[str, str] = {}
         figures: dict[str, dict[str, float]] = {}
-        passed_on: dict[str, float] = {}
-        for key in self.job.dataflow.order:
+        flow = self.job.dataflow
+        passed = {key: selectivity(observation.operators[key]) for key in flow.index}
+        demand = input_rates(flow, passed, observation.source_rates, edge_ratios(observation))
+        for key in flow.order:
             metrics = observation.operators[key]
-            if self.job.dataflow.operator(key).is_source:
-                passed_on[key] = observation.source_rates.get(key, 0.0) * selectivity(metrics)
+            if flow.operator(key).is_source:
                 degrees[key], why[key] = current[key], "a source keeps its parallelism"
                 continue
-            target = sum(passed_on[before] for before in self.job.dataflow.predecessors(key))
-            passed_on[key] = target * selectivity(metrics)
-            rate = self._true_rate_per_instance(key, metrics)
+            target, rate = demand[key], self._true_rate_per_instance(key, metrics)
             if rate is None:
                 degrees[key], why[key] = current[key], "no usable rate or busy time was measured: kept as it is"
                 continue
             factor = target / rate
-            degrees[key] = self._degree(factor)
+            degrees[key] = self._degree(factor, self.job.limit_of(key))
             figures[key] = {"target_per_s": target, "true_rate_per_instance": rate, "factor": factor}
             why[key] = f"{target:,.0f} records/s at {rate:,.0f} per instance is {factor:.2f} instances"
         plan = Plan({key: degrees[key] for key in current})
@@ -72,9 +73,9 @@ class DS2(Tuner):
         ability = processing_ability(metrics, self._settings.calibration.get(kind, 1.0))
         return None if ability is None else ability / metrics.parallelism
 
-    def _degree(self, factor: float) -> int:
+    def _degree(self, factor: float, limit: int) -> int:
         needed = factor * (1 + self._settings.scaling_factor) - _ROUNDING
-        return max(1, math.ceil(min(needed, self.job.max_parallelism)))
+        return max(1, math.ceil(min(needed, limit)))
 
     def _worth_a_restart(self, current: Plan, wanted: Mapping[str, int]) -> bool:
         return any(

@@ -71,7 +71,8 @@ class FlinkAutoscaler(Tuner):
     """Vertex by vertex: how much must it process, how much could it, and is the difference worth a restart.
 
     *True processing rate.* B = input rate / busy share of the hottest subtask. A lagging source also has
-    O = input rate / (1 − backpressured share); TPR = O if B is missing, infinite or > 1.15 · O, else B.
+    O = input rate / (1 − backpressured share); TPR = O if B is missing, infinite or > 1.15 · O, else B. It is infinite
+    where the busy time is 0, and unknown only where both are missing.
 
     *Target.* A source: T = input rate + lag growth, which is the offered rate that an observation carries (where it
     carries none, the growth of the lag since the last one); C = lag / catch-up duration. Downstream, summed over the
@@ -178,6 +179,9 @@ class FlinkAutoscaler(Tuner):
         taken = metrics[before].records_in_per_s
         if taken <= 0:
             return 0.0
+        counted = observation.edge_rates.get((before, key))
+        if counted is not None:
+            return counted / taken
         others = [other for other in flow.predecessors(key) if other != before]
         if all(len(flow.successors(other)) == 1 for other in others):
             over_edge = metrics[key].records_in_per_s - sum(metrics[other].records_out_per_s for other in others)
@@ -187,13 +191,16 @@ class FlinkAutoscaler(Tuner):
 
     def _true_processing_rate(self, key: str, metrics: OperatorMetrics) -> float | None:
         taken, busy = metrics.records_in_per_s, hottest_busy_share(metrics)
-        if not (math.isfinite(taken) and taken > 0):
+        if not math.isfinite(taken):
             return None
-        by_busy_time = taken / busy if math.isfinite(busy) and busy > 0 else math.inf
         by_throughput = self._observed_rate(key, metrics)
+        if not math.isfinite(busy):
+            return by_throughput
+        # An idle vertex could take any rate, as far as its busy time says; a rate of 0 while busy is a number.
+        by_busy_time = taken / busy if busy > 0 else math.inf
         if by_throughput is not None and by_busy_time > (1 + self._settings.switch_threshold) * by_throughput:
             return by_throughput
-        return by_busy_time if math.isfinite(by_busy_time) else None
+        return by_busy_time
 
     def _observed_rate(self, key: str, metrics: OperatorMetrics) -> float | None:
         """What a lagging source reads while nothing holds it up."""
@@ -211,12 +218,13 @@ class FlinkAutoscaler(Tuner):
         outside = rate < capacity_for(target, high, settings, restart=False) or rate > capacity_for(
             target, low, settings, restart=True
         )
-        factor = needed / rate
+        # Nothing asked of a vertex that does nothing leaves it as it is.
+        factor = needed / rate if rate > 0 else math.inf if needed > 0 else 1.0
         clamped = min(max(factor, 1 - settings.scale_down_max_factor), 1 + settings.scale_up_max_factor)
-        upper = min(self.job.max_parallelism, max(current, settings.vertex_max_parallelism))
+        upper = min(self.job.limit_of(key), max(current, settings.vertex_max_parallelism))
         wanted = min(max(math.ceil(clamped * current - 1e-9), min(current, settings.vertex_min_parallelism)), upper)
         if key in self._hashed:
-            wanted = align(wanted, current, self.job.max_parallelism, upper)
+            wanted = align(wanted, current, self.job.limit_of(key), upper)
         figures = {
             "target_per_s": target.rate_per_s,
             "catch_up_per_s": target.catch_up_per_s,

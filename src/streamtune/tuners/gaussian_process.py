@@ -12,6 +12,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 JITTER = 1e-8
+# Where ContTune's optimiser starts, and the steps of ours, which go to 1e-5 and 1e5 at most.
+START, STEP, FURTHEST = 2.5, 1.05, 217
+FLAT = 1e-9
 # Length scales tried, in instances: from "neighbours say nothing" to "the whole range is one smooth curve".
 LENGTH_SCALES: tuple[float, ...] = tuple(float(scale) for scale in np.geomspace(0.5, 200.0, 40))
 
@@ -54,6 +57,43 @@ class GaussianProcess:
         if best is None:
             raise ValueError("no length scale to try")
         return best
+
+    @classmethod
+    def climb(cls, x: Sequence[float], y: Sequence[float]) -> GaussianProcess:
+        """ℓ as ContTune's published procedure finds it: the local maximum of the likelihood uphill from ℓ = 2.5.
+
+        The amplitude σ_f of the kernel is optimised with it; for every ℓ its best value is known in closed form,
+        σ_f² = yᵀR⁻¹y / n, and it does not change the posterior mean. Where the likelihood is flat, as it is with a
+        single point, ℓ stays where it starts.
+
+        >>> GaussianProcess.climb([8], [800.0]).length_scale
+        2.5
+        """
+        places, values = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        scale = float(np.abs(values).max()) or 1.0
+        fits: dict[int, GaussianProcess] = {}
+
+        def at(place: int) -> GaussianProcess:
+            if place not in fits:
+                fits[place] = cls._fit_one(places, values / scale, scale, START * STEP**place)
+            return fits[place]
+
+        def height(place: int) -> float:
+            return at(place)._profile_likelihood(values / scale)
+
+        here = 0
+        for direction in (1, -1):
+            while abs(here + direction) <= FURTHEST and height(here + direction) > height(here) + FLAT:
+                here += direction
+        return at(here)
+
+    def _profile_likelihood(self, y: Floats) -> float:
+        """The log marginal likelihood at the best amplitude, up to a constant."""
+        lower = np.linalg.cholesky(_kernel(self.x, self.x, self.length_scale) + JITTER * np.eye(len(self.x)))
+        amplitude = float(y @ self.weights) / len(y)
+        if amplitude <= 0:
+            return -math.inf
+        return -0.5 * len(y) * math.log(amplitude) - float(np.log(np.diag(lower)).sum())
 
     @classmethod
     def _fit_one(cls, x: Floats, y: Floats, scale: float, length_scale: float) -> GaussianProcess:

@@ -30,7 +30,7 @@ class Greedy(Tuner):
         if budget is not None and current.total >= budget:
             return Recommendation(current, dict.fromkeys(current, f"the budget of {budget} is spent: kept as it is"))
         open_to_growth = (
-            key for key in suspects(self.job.dataflow, observation) if current[key] < self.job.max_parallelism
+            key for key in suspects(self.job.dataflow, observation) if current[key] < self.job.limit_of(key)
         )
         bottleneck = next(open_to_growth, None)
         if bottleneck is None:

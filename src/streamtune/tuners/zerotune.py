@@ -10,6 +10,7 @@ from streamtune.errors import TuningError
 from streamtune.models.costmodel.advice import advise
 from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.settings import AdviceSettings
+from streamtune.readings.selectivity import selectivity
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.settings import ZeroTuneSettings
 
@@ -45,14 +46,14 @@ class ZeroTune(Tuner):
 
     def learn(self, observation: Observation) -> None:
         for key, metrics in observation.operators.items():
-            taken, given = metrics.records_in_per_s, metrics.records_out_per_s
-            if taken > 0 and math.isfinite(given / taken):
-                self._selectivities[key] = given / taken
+            seen = selectivity(metrics, math.nan)
+            if math.isfinite(seen):
+                self._selectivities[key] = seen
 
     def recommend(self, observation: Observation) -> Recommendation:
-        limit = min(self.job.max_parallelism, self._cluster.cores)
         sources = [source.id for source in self.job.dataflow.sources]
-        fixed = {key: min(observation.operators[key].parallelism, limit) for key in sources}
+        cores = self._cluster.cores
+        fixed = {key: min(observation.operators[key].parallelism, self.job.limit_of(key), cores) for key in sources}
         advice = advise(
             self._model,
             self.job,

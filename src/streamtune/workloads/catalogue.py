@@ -6,7 +6,7 @@ import difflib
 import re
 
 from streamtune.errors import StreamTuneError
-from streamtune.workloads import nexmark, pqp
+from streamtune.workloads import nexmark, pqp, relatives
 from streamtune.workloads.random_jobs import random_job
 from streamtune.workloads.workload import Workload
 
@@ -26,14 +26,15 @@ class UnknownWorkloadError(StreamTuneError):
 
 
 def names() -> list[str]:
-    """The 61 workloads of the StreamTune paper's experiments. ``load`` also knows ``random-<seed>``."""
+    """The 61 workloads of the StreamTune paper's experiments. ``load`` also knows ``random-<seed>`` and relatives."""
     return [*nexmark.names(), *pqp.names()]
 
 
 def load(name: str, seed: int = 0) -> Workload:
     """The workload of that name; ``seed`` draws what its definition leaves open.
 
-    For a random job the seed is in its name, and ``seed`` does not matter.
+    For a random job the seed is in its name, and ``seed`` does not matter. ``NAME~tenant-1``, ``~added-1``,
+    ``~removed-1`` and ``~replaced-1`` are relatives of NAME.
 
     >>> load("nexmark-q5").units
     {'bids': 80000.0}
@@ -44,6 +45,8 @@ def load(name: str, seed: int = 0) -> Workload:
         for index in range(count):
             if name == f"{template}-{index}":
                 return pqp.build(template, index, seed)
+    if (related := relatives.parse(name)) is not None:
+        return relatives.relative(load(related[0], seed), related[1], related[2])
     if match := _RANDOM_NAME.fullmatch(name):
         return random_job(int(match[1]))
     raise UnknownWorkloadError(name)

@@ -1,7 +1,7 @@
 """The synthetic topologies of Fischer's thesis (study 2, Section 4.2): layer-by-layer graphs with Table 2's numbers.
 
 Vertices stand in layers; edges go to later layers only. The thesis drew them with GGen and kept three graphs that met
-its numbers; here a seeded search draws a random graph and mends it until vertices, edges, layers, sources and sinks are
+its numbers; here a seeded search draws a graph and repairs it until vertices, edges, layers, sources and sinks are
 *exactly* Table 2's: every seed is another graph of the same kind. Work per tuple is 20 units of 1 ms, or uniform in
 [0, 40] with a mean of 20 ("100 % time imbalance"); vertices with a quarter of all units may be contentious: their
 work is multiplied by their own number of instances.

@@ -93,7 +93,7 @@ class Topology:
         return tuple(found)
 
     def acknowledged(self, ackers: int) -> Topology:
-        """With Storm's acking: every tuple emitted or handled is told to an acker, and the acker tells the spout.
+        """With Storm's acking: every tuple emitted or handled is reported to an acker, and the acker tells the spout.
 
         Ids are random and hashed over all ackers, so no placement can make this traffic local.
         """

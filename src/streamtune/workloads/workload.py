@@ -10,7 +10,7 @@ from typing import Literal
 from streamtune.dataflow.graph import Dataflow, Edge
 from streamtune.dataflow.job import DEFAULT_MAX_PARALLELISM, Job
 from streamtune.dataflow.operator import Operator
-from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
+from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism, true_ratios
 from streamtune.dataflow.spec import JobSpec
 from streamtune.errors import DataflowError
 from streamtune.readings.demand import input_rates
@@ -52,21 +52,20 @@ class Workload:
     def input_rates_at(self, multiple: float) -> dict[str, float]:
         """Records/s that reach every operator at ``multiple``·W_u when nothing is a bottleneck."""
         selectivities = {key: physics.selectivity for key, physics in self.physics.items()}
-        return input_rates(self.spec.job.dataflow, selectivities, self.rates_at(multiple))
+        flow = self.spec.job.dataflow
+        return input_rates(flow, selectivities, self.rates_at(multiple), true_ratios(flow, self.physics))
 
     def needs_at(self, multiple: float) -> dict[str, int | None]:
         """The smallest sufficient parallelism of every operator by its capacity law; None beyond the job's limit."""
-        limit = self.spec.job.max_parallelism
         return {
-            key: smallest_parallelism(self.physics[key], rate, limit)
+            key: smallest_parallelism(self.physics[key], rate, self.spec.job.limit_of(key))
             for key, rate in self.input_rates_at(multiple).items()
         }
 
     def is_servable_at(self, multiple: float) -> bool:
         """Whether the job's maximum parallelism serves every operator at ``multiple``·W_u."""
-        limit = self.spec.job.max_parallelism
-        rates = self.input_rates_at(multiple)
-        return all(physics.capacity_per_s(limit) >= rates[key] for key, physics in self.physics.items())
+        job, rates = self.spec.job, self.input_rates_at(multiple)
+        return all(physics.capacity_per_s(job.limit_of(key)) >= rates[key] for key, physics in self.physics.items())
 
 
 def assemble(
@@ -102,7 +101,7 @@ def _dataflow(
     units: Mapping[str, float],
 ) -> Dataflow:
     operators = tuple(
-        _sized_source(operator, physics[operator.id], units[operator.id]) if operator.is_source else operator
+        sized_source(operator, physics[operator.id], units[operator.id]) if operator.is_source else operator
         for operator, _ in nodes
     )
     edges = tuple(
@@ -111,7 +110,8 @@ def _dataflow(
     return Dataflow(operators, edges)
 
 
-def _sized_source(source: Operator, physics: OperatorPhysics, unit: float) -> Operator:
+def sized_source(source: Operator, physics: OperatorPhysics, unit: float) -> Operator:
+    """A source with its rate and the parallelism that keeps it at most half busy at the peak."""
     peak = unit * PEAK_MULTIPLE
     limit = DEFAULT_MAX_PARALLELISM
     parallelism = smallest_parallelism(physics, peak * _SOURCE_HEADROOM, limit)

@@ -38,6 +38,7 @@ class FakeFlink:
         self.degrees = {"bids": 1, "work": 1, "sink": 1}
         self.bounds = dict.fromkeys(VERTICES, (1, 1))
         self.job_id = JOB
+        self.job_name = "fake"
         self.state = "RUNNING"
         self.attempt = 0
         self.started_s = 0.0
@@ -47,6 +48,10 @@ class FakeFlink:
         self.overrides_work = True
         self.savepoint_failure: str | None = None
         self.metrics_move = True
+        self.checkpoint_age_s: float | None = 5.0  # None: all of them failed
+        self.options: dict[str, str] = {}
+        self.held_slots = 0  # that TaskManagers still keep for the job
+        self.reports_lag = True  # as Kafka's source does
         self.latency_ms: dict[str, list[float]] = {}  # medians by vertex, one per subtask; none: no latency markers
         self.submitted: list[dict[str, Any]] = []
         self.requests: list[str] = []
@@ -87,7 +92,7 @@ class FakeFlink:
             return given
         path, _, query = path.partition("?")
         if path == "/overview":
-            free = self.slots - max(self.degrees.values())
+            free = self.slots - max(self.held_slots, *self.degrees.values())
             return 200, {
                 "taskmanagers": 1,
                 "slots-total": self.slots,
@@ -95,9 +100,14 @@ class FakeFlink:
                 "flink-version": "2.3.0",
             }
         if path == "/jobs/overview":
-            return 200, {"jobs": [{"jid": self.job_id, "name": "fake", "state": self.state, "start-time": 1}]}
+            return 200, {"jobs": [{"jid": self.job_id, "name": self.job_name, "state": self.state, "start-time": 1}]}
         if path == "/jobmanager/config":
-            return 200, [{"key": "jobmanager.scheduler", "value": self.scheduler}]
+            options = {"jobmanager.scheduler": self.scheduler, **self.options}
+            return 200, [{"key": key, "value": value} for key, value in options.items()]
+        if path == "/taskmanagers":
+            return 200, {"taskmanagers": [{"id": "tm1"}]}
+        if path == "/taskmanagers/tm1":
+            return 200, {"id": "tm1", "allocatedSlots": [{"jobId": self.job_id}] * self.held_slots}
         if method == "POST" and path.endswith("/run"):
             return self._run(body)
         match = re.fullmatch(rf"/jobs/{self.job_id}(/.*)?", path)
@@ -119,11 +129,20 @@ class FakeFlink:
             return 200, {"exceptionHistory": {"entries": [{"stacktrace": "x.E: outer\nCaused by: y.Z: / by zero"}]}}
         if rest == "/resource-requirements":
             return self._requirements(method, body)
+        if rest == "/checkpoints":
+            return self._checkpoints()
         if rest == "/stop":
             return 202, {"request-id": "t1"}
         if rest == "/savepoints/t1":
             return self._savepoint()
         return self._vertex(rest, query)
+
+    def _checkpoints(self) -> Answer:
+        if self.checkpoint_age_s is None:
+            return 200, {"counts": {"total": 26, "completed": 0, "failed": 26}, "latest": {"completed": None}}
+        at_ms = round(1000 * (self.clock.now().timestamp() - self.checkpoint_age_s))
+        last = {"id": 9, "trigger_timestamp": at_ms, "latest_ack_timestamp": at_ms, "external_path": "file:/c/9"}
+        return 200, {"counts": {"total": 9, "completed": 9, "failed": 0}, "latest": {"completed": last}}
 
     def _requirements(self, method: str, body: Any) -> Answer:
         if self.scheduler != "adaptive":
@@ -148,10 +167,18 @@ class FakeFlink:
         name = f"latency.source_id.{VERTICES['bids']}.operator_id.{VERTICES[key]}.operator_subtask_index"
         for number, median in enumerate(self.latency_ms.get(key, [])):
             values |= {f"{name}.{number}.latency_median": median, f"{name}.{number}.latency_p99": 9999.0}
+        if key == "bids" and self.reports_lag:
+            served = min(self.rate, self.degrees["work"] * self.per_subtask)
+            elapsed_s = self.now_s - self.started_s if self.metrics_move else 0.0
+            values["Source__bids.pendingRecords"] = (self.rate - served) * elapsed_s
         wanted = parse_qs(query).get("get")
         if wanted is None:
             return [{"id": name} for name in values]
-        return [{"id": name, "avg": values[name]} for name in wanted[0].split(",") if name in values]
+        return [
+            {"id": name, "avg": values[name], "sum": values[name], "max": values[name]}
+            for name in wanted[0].split(",")
+            if name in values
+        ]
 
     def _savepoint(self) -> Answer:
         if self.savepoint_failure is not None:
@@ -218,7 +245,7 @@ class FakeFlink:
         ]
         return {
             "jid": self.job_id,
-            "name": "fake",
+            "name": self.job_name,
             "state": self.state,
             "now": now_ms,
             "vertices": vertices,
@@ -254,6 +281,7 @@ class FakeFlink:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement
 
             def _serve(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)

@@ -69,8 +69,11 @@ def test_golden_numbers() -> None:
     assert (work.busy_ms_per_s, work.busy_max_ms_per_s, work.parallelism) == (750, 1000, 2)
     assert sink.records_out_per_s == 0
     assert seen.window_s == 10
-    # 300/s taken while blocked 60 % of the time: 300 / 0.4 = 750/s unblocked
-    assert seen.source_rates["source"] == pytest.approx(750)
+    # 300/s taken while blocked 60 % of the time and idle now and then: from 300/s to 300 / 0.4 = 750/s, so √(300 · 750)
+    # give or take ln(2.5) / √12
+    assert seen.source_rates["source"] == pytest.approx(474.34, abs=0.01)
+    assert seen.rate_origins == {"source": "estimated"}
+    assert seen.rate_sds["source"] == pytest.approx(0.2645, abs=1e-4)
     assert seen.backpressured() == ("source",)
 
 

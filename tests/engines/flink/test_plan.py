@@ -109,7 +109,8 @@ def test_a_sql_job() -> None:
 
 
 def test_key_groups_slots_and_users_bound_the_job() -> None:
-    assert import_job(DATASTREAM).job.max_parallelism == 64
+    job = import_job(DATASTREAM).job
+    assert sorted({job.limit_of(key) for key in job.dataflow.index}) == [64, 128]  # each vertex has its own key groups
     assert import_job(DATASTREAM, slots=10).job.max_parallelism == 10
     assert import_job(DATASTREAM, slots=10, overrides=Overrides(max_parallelism=7)).job.max_parallelism == 7
     # What runs is never called impossible.
@@ -208,7 +209,7 @@ def test_a_job_without_a_plan_is_refused() -> None:
         ("GroupAggregate[3]", "aggregate"),
         ("Join[7]", "join"),
         ("IntervalJoin[7]", "join"),
-        ("KeyedProcess", "unknown"),
+        ("KeyedProcess", "process"),
         ("mapper of things", "unknown"),
         ("", "unknown"),
     ],

@@ -98,6 +98,7 @@ sys.stdout.write(model.embed(batch.features, batch.edge_index).numpy().tobytes()
 """
 
 
+@pytest.mark.slow
 def test_another_process_gives_bit_equal_embeddings(bundle: Path) -> None:
     loaded = ModelBundle.load(bundle)
     model = loaded.models["cluster-0"]
@@ -142,6 +143,8 @@ def edit_manifest(path: Path, **changes: object) -> None:
         (lambda path: edit_manifest(path, version=99), "has bundle version 99, this release reads 2"),
         (lambda path: edit_manifest(path, members="none"), "is damaged: members"),
         (lambda path: edit_manifest(path, checksums={}), "the manifest lists no checksum for"),
+        (lambda path: edit_manifest(path, engine="flinj"), "manifest.json is damaged: it is not what was written"),
+        (lambda path: edit_manifest(path, data={"runs": 3}), "manifest.json is damaged: it is not what was written"),
     ],
 )
 def test_a_damaged_or_foreign_bundle_is_refused(bundle: Path, damage: Callable[[Path], object], message: str) -> None:

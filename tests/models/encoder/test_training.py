@@ -19,6 +19,7 @@ SMALL = TrainingSettings(
 )
 
 
+@pytest.mark.slow
 def test_a_tiny_set_is_memorised() -> None:
     """Ten runs of one job: the loss falls until every label is right."""
     graphs = planted_runs(10, jobs=1, unlabelled=0.0)
@@ -57,6 +58,7 @@ def test_same_seed_same_weights() -> None:
     assert not all(torch.equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_it_learns_the_planted_rule_and_stays_calibrated() -> None:
     """needed = exp(1 + 2.5·x₀ + x₁): on new runs the threshold is found within a fifth, despite class weights."""
     trained = train(planted_runs(900), SMALL.model_copy(update={"epochs": 30}))

@@ -3,7 +3,7 @@
 ``pla`` sets the same hint on every vertex and raises it. In a general space every numeric knob goes from low to high on
 60 rungs, as many as the thesis had steps: hints of 1 to 60 are its 1, 2, 3, …. ``ipla`` raises one
 multiplier of the base weights instead: a knob with ``weight`` is ``multiplier × weight``. Knobs without a range
-(categories) stay at their defaults, as do knobs that are no parallelism where some are. Three measurements of zero, or
+(categories) stay at their defaults, and so do all but parallelism where there is any. Three measurements of zero, or
 three failures, in a row end the ascent, as in the thesis; steps that are left measure the best rung again.
 """
 

@@ -214,7 +214,7 @@ class Ours(Strategy):
         return list({key_of(knobs): knobs for knobs in found}.values())
 
     def _deviated(self, knobs: Configuration, generator: np.random.Generator) -> Configuration:
-        """A good configuration with some operators up and some down: how shares are learnt when nothing is told."""
+        """A good configuration with some operators up and some down: how shares are learnt from values alone."""
         hints = self.reduced.hints
         count = int(generator.integers(1, max(2, len(hints) // 2) + 1))
         picked = generator.choice(len(hints), size=min(count, len(hints)), replace=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any, Self
 
 import httpx
 
+from streamtune.engines.flink.access import Access, split_login
 from streamtune.engines.flink.responses import (
     Bounds,
+    Checkpoints,
     FlinkGarbledError,
     JobConfig,
     JobDetails,
@@ -22,13 +25,18 @@ from streamtune.engines.flink.responses import (
     Metric,
     Overview,
     Savepoint,
+    TaskManager,
+    TaskManagers,
     VertexDetails,
     parse,
 )
 from streamtune.errors import EngineError
+from streamtune.outputs import redacted
 
 _LONGEST_PAUSE_S = 10.0
 _SHOWN_CHARACTERS = 300
+# Each costs a call.
+_ASKED_TASK_MANAGERS = 50
 
 
 class FlinkUnreachableError(EngineError):
@@ -59,14 +67,23 @@ class FlinkClient:
         retries: int = 4,
         first_pause_s: float = 0.25,
         sleep: Callable[[float], None] = time.sleep,
+        access: Access | None = None,
     ) -> None:
-        self.url = url.rstrip("/")
-        if not self.url.startswith(("http://", "https://")):
-            raise EngineError(f"--url must start with http:// or https://, but got '{url}'")
+        if not url.startswith(("http://", "https://")):
+            raise EngineError(f"--url must start with http:// or https://, but got '{redacted(url)}'")
+        bare, login = split_login(url)
+        self.url = bare.rstrip("/")
+        access = access or Access.of()
         self._retries = retries
         self._first_pause_s = first_pause_s
         self._sleep = sleep
-        self._http = httpx.Client(base_url=self.url, timeout=timeout_s)
+        self._http = httpx.Client(
+            base_url=self.url,
+            timeout=timeout_s,
+            headers=access.headers,
+            auth=login or access.login,
+            verify=access.verify,
+        )
         self.calls = 0
 
     def __enter__(self) -> Self:
@@ -134,6 +151,27 @@ class FlinkClient:
             key: parse(Bounds, entry.get("parallelism") if isinstance(entry, dict) else entry, f"bounds of {key}")
             for key, entry in payload.items()
         }
+
+    def checkpoints(self, job_id: str) -> Checkpoints:
+        """Counts and the last ones; refused where the job has no checkpoints."""
+        return parse(Checkpoints, self._read(f"/jobs/{job_id}/checkpoints"), f"checkpoints of job {job_id}")
+
+    def slots_held(self, job_id: str) -> int:
+        """Slots that TaskManagers keep for a job, those of its old tasks included; 0 where they cannot be asked."""
+        try:
+            managers = parse(TaskManagers, self._read("/taskmanagers"), "the TaskManagers").taskmanagers
+            if len(managers) > _ASKED_TASK_MANAGERS:
+                return 0
+            asked = (parse(TaskManager, self._read(f"/taskmanagers/{one.id}"), one.id) for one in managers)
+            return sum(slot.job_id == job_id for one in asked for slot in one.allocated)
+        except (FlinkRefusedError, FlinkGarbledError):
+            return 0
+
+    def task_manager_metrics(self, names: Sequence[str]) -> dict[str, float]:
+        """The largest value of each metric over all TaskManagers; those that are not reported are left out."""
+        entries = self._entries("/taskmanagers/metrics", {"get": ",".join(names), "agg": "max"})
+        found = (parse(Metric, entry, "metrics of the TaskManagers") for entry in entries)
+        return {metric.id: metric.maximum for metric in found if math.isfinite(metric.maximum)}
 
     def savepoint(self, job_id: str, trigger: str) -> Savepoint:
         payload = self._read(f"/jobs/{job_id}/savepoints/{trigger}")
@@ -246,9 +284,20 @@ class FlinkClient:
                 f"{self.url}{path} did not answer in time: check that the JobManager is healthy"
             ) from error
         except httpx.HTTPError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise FlinkRefusedError(
+                    f"the certificate of {self.url} is not trusted ({error}): give the certificate that signed it as "
+                    "engines.flink.access.ca_file in streamtune.yaml"
+                ) from error
             raise FlinkUnreachableError(
                 f"{self.url} cannot be reached ({error}): check the address and that the JobManager runs"
             ) from error
+        if answer.is_redirect:
+            where = str(answer.headers.get("location", "nowhere")).partition("?")[0]
+            raise FlinkRefusedError(
+                f"{method} {self.url}{path} was sent on to {redacted(where)}, as by a login page: set "
+                "STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and _PASSWORD, or check the address"
+            )
         if answer.status_code >= 400:
             raise _refusal(f"{method} {self.url}{path}", answer)
         if not answer.content:
@@ -264,6 +313,13 @@ class FlinkClient:
 
 def _refusal(what: str, answer: httpx.Response) -> EngineError:
     message = f"{what} was answered with {answer.status_code}: {_reason(answer)}"
+    if answer.status_code == 401:
+        return FlinkRefusedError(
+            f"{message}. It wants to know who you are: set STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and "
+            "STREAMTUNE_FLINK_PASSWORD"
+        )
+    if answer.status_code == 403:
+        return FlinkRefusedError(f"{message}. You are known there, but not allowed to do this: ask for the right")
     if answer.status_code == 404:
         return FlinkNotFoundError(message)
     if answer.status_code >= 500 and not _is_final(answer):

@@ -11,9 +11,10 @@ from streamtune.dataflow import Run
 from streamtune.dataflow.run_files import RunFiles
 from streamtune.engines.base import NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError, FlinkUnreachableError
+from streamtune.engines.flink.identity import operator_ids, resolve
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
-from streamtune.engines.flink.plan import ImportedJob, import_job, operator_ids
+from streamtune.engines.flink.plan import ImportedJob, import_job
 from streamtune.engines.flink.polling import Poller
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates
 from streamtune.engines.flink.responses import RUNNING, FlinkGarbledError
@@ -110,12 +111,12 @@ class Collector:
         except FlinkRefusedError:
             parameters = {}
         ids = operator_ids(details)
-        names = {*ids, *ids.values()}  # one file of overrides speaks about many jobs
-        own = {key: one for key, one in self._overrides.operators.items() if key in names}
+        # One file of overrides speaks about many jobs.
+        own = {key: one for key, one in self._overrides.operators.items() if resolve(key, ids, details) is not None}
         said = Overrides(operators=own)
         imported = import_job(details, overrides=said, published=parameters.get(JOB_PARAMETER))
         rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
-        self._watched[job_id] = _Watched(imported, rates_file, said.source_rates(imported.operator_of))
+        self._watched[job_id] = _Watched(imported, rates_file, dict(imported.said_rates))
         self._tell(f"watching job {job_id} ({imported.job.name})")
         return self._watched[job_id]
 

@@ -13,35 +13,26 @@ import re
 from dataclasses import dataclass
 
 from streamtune.dataflow.operator import Aggregate, Join, Window, parse_length
+from streamtune.engines.flink.vocabulary import UNKNOWN as UNKNOWN
+from streamtune.engines.flink.vocabulary import heaviest, kind_of
 
-UNKNOWN = "unknown"
-
-# The first that matches decides; SQL's names come before words that a user may have chosen.
-_KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, flags), kind)
-    for pattern, kind, flags in (
-        (r"^Source:|TableSourceScan", "source", 0),
-        (r"^Sink:|: (Writer|Committer)$|^Sink\(", "sink", 0),
-        (r"WindowJoin", "window_join", 0),
-        (r"(Interval|Temporal|Lookup|Delta|Multi)?Join(\[|\(|$)", "join", 0),
-        (r"(Global|Local)?Window(Aggregate|Rank|Deduplicate)", "window_aggregate", 0),
-        (r"^(Tumbling|Sliding)\w*Windows|^Window\((Tumbling|Sliding)", "window_aggregate", 0),
-        (r"(Group|Over)\w*Aggregate", "aggregate", 0),
-        (r"^Calc(\[|\(|$)", "map", 0),
-        (r"^(Correlate|Expand)(\[|\(|$)", "flat_map", 0),
-        (r"\bwindow[ _-]?join\b", "window_join", re.IGNORECASE),
-        (r"\bjoin\b", "join", re.IGNORECASE),
-        (r"\bflat[ _-]?map\b", "flat_map", re.IGNORECASE),
-        (r"\bfilter\b", "filter", re.IGNORECASE),
-        (r"\bmap\b", "map", re.IGNORECASE),
-        (r"\b(aggregat(e|ion)|reduce|keyed (sum|min|max))\b", "aggregate", re.IGNORECASE),
-    )
+# An aggregate with what the planner writes around it: COUNT(DISTINCT user) FILTER $f2 AS n, MIN_RETRACT(price).
+_AGGREGATE = re.compile(
+    r"\b(COUNT|SUM|MIN|MAX|AVG|FIRST_VALUE|LAST_VALUE|LISTAGG|STDDEV|VAR|COLLECT|ARRAY_AGG|JSON_OBJECTAGG"
+    r"|JSON_ARRAYAGG)\w*(?:\$\d+)?\((DISTINCT )?[^()]*(?:\([^()]*\)[^()]*)*\)( FILTER)?",
+    re.IGNORECASE,
 )
-# What decides about a vertex of several chained operators: the heaviest of them.
-_WEIGHT = ("window_join", "window_aggregate", "join", "aggregate", "flat_map", "filter", "map", "sink", "source")
-_AGGREGATES = re.compile(r"\b(COUNT|SUM|MIN|MAX|AVG)\w*\$?\d*\(", re.IGNORECASE)
-_SQL_WINDOW = re.compile(r"\b(TUMBLE|HOP)\((.*?\])\)")
-_JAVA_WINDOW = re.compile(r"(Tumbling|Sliding)\w*Windows\((\d+)(?:, (\d+))?")
+_SQL_WINDOW = re.compile(r"\b(TUMBLE|HOP|CUMULATE|SESSION)\((.*?\])\)")
+_GROUP_WINDOW = re.compile(r"\b(Tumbling|Sliding|Session)GroupWindow\([^(),]+, [^,()]+, (\d+)(?:, (\d+))?\)")
+_JAVA_WINDOW = re.compile(r"(Tumbling|Sliding|EventTimeSession|ProcessingTimeSession)\w*Windows\((\d+)(?:, (\d+))?")
+# Field classes that a description gives away: casts, counts and window times.
+_CAST = re.compile(r"CAST\((?:[^()]|\([^()]*\))*? AS ([A-Z]+)[^)]*\) AS (\w+)")
+_COUNT = re.compile(r"COUNT(?:\$\d+)?\([^)]*\) AS (\w+)")
+_CLASSES = {
+    "BIGINT": "long", "INTEGER": "int", "INT": "int", "SMALLINT": "int", "TINYINT": "int", "DOUBLE": "double",
+    "FLOAT": "float", "DECIMAL": "decimal", "VARCHAR": "string", "CHAR": "string", "STRING": "string",
+    "BOOLEAN": "boolean", "TIMESTAMP": "timestamp", "DATE": "date", "TIME": "time",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,6 +45,7 @@ class Description:
     join: Join | None = None
     width_out: int | None = None
     is_sql: bool = False
+    read_from: str = ""
 
 
 def chained_names(vertex_name: str) -> list[str]:
@@ -76,40 +68,57 @@ def describe(vertex_name: str, description: str) -> Description:
     """
     text = html.unescape(description).replace("<br/>", "\n")
     is_sql = bool(re.search(r"\w+\((?:table|select|groupBy|joinType|window|fields|where)=\[", text))
-    kinds = [_kind(name) for name in chained_names(vertex_name)]
-    kind = next((kind for kind in _WEIGHT if kind in kinds), UNKNOWN)
+    names = chained_names(vertex_name)
+    kinds = [kind_of(name, text) for name in names]
+    kind = heaviest(kinds)
     if kind == "map" and is_sql and "where=[" in text:
         kind = "filter"  # the planner calls both Calc
+    decisive = next((name for name, one in zip(names, kinds, strict=True) if one == kind), vertex_name)
+    classes = field_classes(text)
     return Description(
         kind=kind,
         window=_window(text) or _window(vertex_name),
-        aggregate=_aggregate(text) if kind in {"window_aggregate", "aggregate"} and is_sql else None,
-        join=Join(key_class=UNKNOWN) if kind in {"join", "window_join"} else None,
+        aggregate=_aggregate(text, classes) if "aggregate" in kind and is_sql else None,
+        join=Join(key_class=_join_key(text, classes)) if kind in {"join", "window_join", "lookup_join"} else None,
         width_out=_width(text) if is_sql else None,
         is_sql=is_sql,
+        read_from=decisive,
     )
 
 
-def _kind(name: str) -> str:
-    return next((kind for pattern, kind in _KINDS if pattern.search(name)), UNKNOWN)
+def field_classes(text: str) -> dict[str, str]:
+    """Fields whose class a description gives away.
+
+    >>> field_classes("Calc(select=[CAST(id AS BIGINT) AS user, COUNT(*) AS n])")
+    {'user': 'long', 'n': 'long'}
+    """
+    found = {name: _CLASSES[kind] for kind, name in _CAST.findall(text) if kind in _CLASSES}
+    found |= dict.fromkeys(_COUNT.findall(text), "long")
+    return found | {name: "timestamp" for name in ("window_start", "window_end", "window_time") if name in text}
 
 
 def _window(text: str) -> Window | None:
     if match := _SQL_WINDOW.search(text):
-        size, slide = (_duration(name, match[2]) for name in ("size", "slide"))
-        if size is not None and (match[1] == "TUMBLE" or slide is not None):
-            return _window_of(match[1] == "HOP", size, slide)
-    if match := _JAVA_WINDOW.search(text):
-        return _window_of(match[1] == "Sliding", int(match[2]) / 1000, int(match[3]) / 1000 if match[3] else None)
+        lengths = {name: _duration(name, match[2]) for name in ("size", "slide", "gap", "max_size", "step", "maxSize")}
+        size = lengths["size"] or lengths["gap"] or lengths["max_size"] or lengths["maxSize"]
+        kind = {"TUMBLE": "tumbling", "HOP": "sliding", "CUMULATE": "cumulative", "SESSION": "session"}[match[1]]
+        return _window_of(kind, size, lengths["slide"] or lengths["step"])
+    if match := _GROUP_WINDOW.search(text) or _JAVA_WINDOW.search(text):
+        kind = match[1].lower() if match[1] in ("Tumbling", "Sliding") else "session"
+        slide = int(match[3]) / 1000 if match[3] and kind == "sliding" else None
+        return _window_of(kind, int(match[2]) / 1000, slide)
     return None
 
 
-def _window_of(is_sliding: bool, length_s: float, slide_s: float | None) -> Window | None:
-    if is_sliding and slide_s is not None and 0 < slide_s <= length_s:
-        return Window(type="sliding", policy="time", length=length_s, slide=slide_s)
-    if not is_sliding and length_s > 0:
-        return Window(type="tumbling", policy="time", length=length_s)
-    return None
+def _window_of(kind: str, length_s: float | None, slide_s: float | None) -> Window | None:
+    if length_s is None or length_s <= 0:
+        return None
+    slides = kind in ("sliding", "cumulative")
+    if slides and (slide_s is None or not 0 < slide_s <= length_s):
+        return None
+    return Window.model_validate(
+        {"type": kind, "policy": "time", "length": length_s, "slide": slide_s if slides else None}
+    )
 
 
 def _duration(name: str, text: str) -> float | None:
@@ -122,15 +131,30 @@ def _duration(name: str, text: str) -> float | None:
         return None
 
 
-def _aggregate(text: str) -> Aggregate | None:
-    match = _AGGREGATES.search(text)
-    if match is None:
+def _aggregate(text: str, classes: dict[str, str]) -> Aggregate | None:
+    """All aggregates of a vertex as one: ``count+sum``, with ``_distinct`` and ``_filter`` where they are."""
+    found: dict[str, None] = {}
+    for name, distinct, filtered in _AGGREGATE.findall(text):
+        found[f"{name.lower()}{'_distinct' if distinct else ''}{'_filter' if filtered else ''}"] = None
+    if not found:
         return None
-    function = match[1].lower()
-    grouped = re.search(r"groupBy=\[[^\]]+\]", text) is not None
-    # A count is a BIGINT whatever it counts; of all other values and of the keys the text does not give the type.
-    value_class = "long" if function == "count" else UNKNOWN
-    return Aggregate(function=function, value_class=value_class, key_class=UNKNOWN if grouped else None)
+    grouped = re.search(r"groupBy=\[([^\]]+)\]", text)
+    # A count is a BIGINT whatever it counts; of all other values the text does not give the class.
+    counts = all(name.startswith("count") for name in found)
+    key = None if grouped is None else _one_class(grouped[1].split(", "), classes)
+    return Aggregate(function="+".join(sorted(found)), value_class="long" if counts else UNKNOWN, key_class=key)
+
+
+def _join_key(text: str, classes: dict[str, str]) -> str:
+    """The class of what both sides are joined on, where the vertex' own text gives it away."""
+    condition = re.search(r"where=\[\(?(\w+) = (\w+)", text)
+    return UNKNOWN if condition is None else _one_class([condition[1], condition[2]], classes, any_of=True)
+
+
+def _one_class(fields: list[str], classes: dict[str, str], *, any_of: bool = False) -> str:
+    found = [classes[field] for field in fields if field in classes]
+    known = bool(found) and (any_of or len(found) == len(fields))
+    return found[0] if known and len(set(found)) == 1 else UNKNOWN
 
 
 def _width(text: str) -> int | None:

@@ -12,15 +12,17 @@ from typing import Protocol
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.spec import parse_spec
-from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
+from streamtune.engines.base import Capabilities, Deployment, Engine, JobEndedError, MeasurementWindow, NotReady
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkUnreachableError
+from streamtune.engines.flink.journal import Journal
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
 from streamtune.engines.flink.polling import Poller, state_of
+from streamtune.engines.flink.preflight import Preflight
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
 from streamtune.engines.flink.rescaling import FlinkRescaleFailedError, Program, Rescaler
-from streamtune.engines.flink.responses import RUNNING, JobDetails, JobSummary
+from streamtune.engines.flink.responses import ENDED, FAILED, FINISHED, RUNNING, JobDetails, JobSummary
 from streamtune.engines.flink.settings import FlinkSettings as FlinkSettings
 from streamtune.errors import EngineError
 
@@ -70,6 +72,7 @@ class FlinkEngine(Engine):
         overrides: Overrides | None = None,
         settings: FlinkSettings | None = None,
         clock: Clock | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.client = client
         self._submitter = submitter
@@ -78,7 +81,7 @@ class FlinkEngine(Engine):
         self._settings = settings or FlinkSettings()
         self._clock = clock or SystemClock()
         self._poller = Poller(client, self._clock)
-        self._rescaler = Rescaler(client, self._settings.rescale)
+        self._rescaler = Rescaler(client, self._settings.rescale, journal)
         self._attached: dict[str, _Attached] = {}
 
     @property
@@ -94,15 +97,47 @@ class FlinkEngine(Engine):
 
     def find_job(self, job_id: str | None = None) -> JobSummary:
         """The running job of that id or name; without one, the only job that runs."""
-        running = [job for job in self.client.jobs() if job.state == RUNNING]
+        jobs = self.client.jobs()
+        running = [job for job in jobs if job.state == RUNNING]
         wanted = [job for job in running if job_id is None or job_id in (job.id, job.name)]
         if len(wanted) == 1:
             return wanted[0]
         names = ", ".join(f"{job.id} ({job.name})" for job in running) or "none"
         if job_id is None:
             raise EngineError(f"say which job with --job: running are {names}")
-        problem = "no running job" if not wanted else f"{len(wanted)} running jobs are called"
-        raise EngineError(f"{problem} '{job_id}': running are {names}")
+        if wanted:
+            raise EngineError(f"{len(wanted)} running jobs are called '{job_id}': running are {names}")
+        others = [job for job in jobs if job_id in (job.id, job.name)]
+        if not others:
+            raise EngineError(f"no running job '{job_id}': running are {names}")
+        newest = max(others, key=lambda job: job.start_ms)
+        if newest.state in ENDED:
+            raise self._ended(newest.id, newest.state)
+        cause = self.client.failure(newest.id)
+        said = f"job {newest.id} ({newest.name}) is {newest.state}" + (f": {cause}" if cause else "")
+        raise EngineError(f"{said}. Wait until it runs")
+
+    def _ended(self, job_id: str, state: str) -> JobEndedError:
+        if state == FINISHED:
+            return JobEndedError(
+                f"job {job_id} is FINISHED: it has done its work, nothing is left to tune", is_done=True
+            )
+        cause = self.client.failure(job_id) if state == FAILED else None
+        to_do = "Fix it and start it again" if state == FAILED else "Start it again"
+        said = f": {cause}" if cause else ""
+        return JobEndedError(f"job {job_id} is {state}{said}. {to_do}, then attach again")
+
+    def successor(self, deployment: Deployment) -> Deployment | None:
+        """A running job of the same name that is not the one that has ended."""
+        attached = self._find(deployment)
+        try:
+            running = [job for job in self.client.jobs() if job.state == RUNNING and job.name == deployment.job.name]
+        except FlinkUnreachableError:
+            return None
+        others = [job for job in running if job.id != attached.job_id]
+        if len(others) != 1 or len(running) != 1:
+            return None
+        return self._take(self.client.job(others[0].id), self._program, changed_at=None)
 
     def attach(self, job_id: str | None = None) -> Deployment:
         """Take a running job as it is; nothing about it is changed."""
@@ -145,9 +180,9 @@ class FlinkEngine(Engine):
             overrides=self._overrides,
             published=parameters.get(JOB_PARAMETER),
             rates=rates,
-            slots=overview.slots_available + slots_needed(details, {}),
+            slots=overview.slots_available + max(slots_needed(details, {}), self.client.slots_held(details.id)),
         )
-        said = self._overrides.source_rates(imported.operator_of)
+        said = dict(imported.said_rates)
         self._attached[details.id] = _Attached(
             details.id, imported, program, rates_file if rates is not None else None, said, changed_at
         )
@@ -179,25 +214,27 @@ class FlinkEngine(Engine):
             return NotReady(str(error))
         except FlinkNotFoundError as error:  # gone within the window, or between two attempts: the next poll will show
             return NotReady(str(error), retry_after_s=1.0)
-        return observation_between(first, last, deployment.job, self._offered(attached), latency_ms)
+        return observation_between(
+            first,
+            last,
+            deployment.job,
+            self._offered(attached),
+            latency_ms,
+            largest_guess=self._settings.largest_guess,
+        )
 
     def _running_details(self, attached: _Attached) -> JobDetails | NotReady:
         """The job's details, ``NotReady`` while it starts or restarts, an error once it has ended."""
         try:
             details = self.client.job(attached.job_id)
         except FlinkNotFoundError as error:
-            raise EngineError(
+            raise JobEndedError(
                 f"job {attached.job_id} is gone: it was removed, or the JobManager was restarted without high "
                 "availability. Start it again, from its last checkpoint or savepoint, and attach again"
             ) from error
         state = state_of(details)
         if details.has_ended:
-            cause = self.client.failure(attached.job_id)
-            raise EngineError(
-                f"job {attached.job_id} is {details.state}"
-                + (f": {cause}" if cause else "")
-                + ". Fix it and start it again, then attach again"
-            )
+            raise self._ended(attached.job_id, details.state)
         if state is not None and not details.is_running:
             cause = self.client.failure(attached.job_id)
             state = f"{state}: {cause}" if cause else state
@@ -280,8 +317,13 @@ class FlinkEngine(Engine):
 
     def slots_in_reach(self, deployment: Deployment) -> int:
         """How many slots the job could have: its own and those that are free."""
-        details = self.client.job(self._find(deployment).job_id)
-        return self.client.overview().slots_available + slots_needed(details, {})
+        job_id = self._find(deployment).job_id
+        own = max(slots_needed(self.client.job(job_id), {}), self.client.slots_held(job_id))
+        return self.client.overview().slots_available + own
+
+    def preflight(self) -> Preflight:
+        """What must be in order before a job is rescaled."""
+        return Preflight(self.client, self._settings.rescale, has_program=self._program is not None)
 
     def imported(self, deployment: Deployment) -> ImportedJob:
         """How the job was understood, and which vertex each operator is."""

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics
+from streamtune.dataflow.observation import EdgeMetrics
 from streamtune.dataflow.operator import SINK
 from streamtune.engines.base import NotReady
+from streamtune.engines.flink.edges import edge_rates
+from streamtune.engines.flink.offered import Offered, offered_rate
 from streamtune.engines.flink.responses import RUNNING, IoMetrics, VertexDetails
 
 # A window must be seen at least to this part by the subtasks' own clocks; less means the values are stale.
@@ -23,8 +26,6 @@ _SEEN_SHARE = 0.5
 # Where threads wait for a core, waiting counts as busy, which dominates operators with little to do. Set by hand,
 # on runs whose service times were known.
 BUSY_RESOLUTION = 0.02
-# A source that is blocked all the time says little about what it was offered; its rate is not scaled up beyond this.
-_LEAST_FREE_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Snapshot:
     operators: Mapping[str, tuple[SubtaskCounters, ...]]
     age_s: float = 0.0
     lag_records: Mapping[str, float] = field(default_factory=dict)
+    time_lag_ms: Mapping[str, float] = field(default_factory=dict)  # by event time or watermark
+    source_records: Mapping[str, float] = field(default_factory=dict)  # read by sources, before what is chained to them
 
     @property
     def degrees(self) -> dict[str, int]:
@@ -105,10 +108,13 @@ def observation_between(
     job: Job,
     offered: Mapping[str, float | None],
     latency_ms: float | None = None,
+    *,
+    largest_guess: float = 4.0,
 ) -> Observation | NotReady:
     """What happened between two snapshots of one deployment.
 
-    ``offered`` has the rate of every source where it is known; of the others it is estimated from what they emitted.
+    ``offered`` has the rate of every source where it is known; of the others it follows from their lag, or is a guess
+    of at most ``largest_guess`` times what they took.
     """
     wall_s = (last.taken_at - first.taken_at).total_seconds()
     operators: dict[str, OperatorMetrics] = {}
@@ -123,20 +129,57 @@ def observation_between(
         lengths_s.append(window.length_s)
         lag = last.lag_records.get(operator.id)
         operators[operator.id] = window.metrics(operator.is_source, operator.type == SINK, lag)
-    rates = {}
-    for source in job.dataflow.sources:
-        known = offered.get(source.id)
-        growth_per_s = _lag_growth_per_s(source.id, first, last, wall_s)
-        rates[source.id] = known if known is not None else estimated_rate(operators[source.id], growth_per_s)
+    length_s = sum(lengths_s) / len(lengths_s)
+    _count_reads(job, operators, first, last, length_s)
+    known = {source.id: offered.get(source.id) for source in job.dataflow.sources}
+    found = {key: _offered(key, rate, operators[key], first, last, largest_guess) for key, rate in known.items()}
+    flows = edge_rates(
+        job.dataflow,
+        {key: one.records_in_per_s for key, one in operators.items()},
+        {key: one.records_out_per_s for key, one in operators.items()},
+        last.degrees,
+    )
     return Observation(
         observed_at=last.taken_at,
-        window_s=sum(lengths_s) / len(lengths_s),
-        source_rates=rates,
+        window_s=length_s,
+        source_rates={key: one.rate_per_s for key, one in found.items()},
+        rate_origins={key: one.origin for key, one in found.items() if one.origin != "measured"},
+        rate_sds={key: one.sd for key, one in found.items() if one.sd > 0},
         operators=operators,
+        edges=tuple(EdgeMetrics(source=a, target=b, records_per_s=rate) for (a, b), rate in flows.items()),
         latency_ms=latency_ms,
         busy_resolution=BUSY_RESOLUTION,
         throughput_per_s=sum(operators[source.id].records_out_per_s for source in job.dataflow.sources),
     )
+
+
+def _count_reads(
+    job: Job, operators: dict[str, OperatorMetrics], first: Snapshot, last: Snapshot, length_s: float
+) -> None:
+    """What sources read by the counters of the source operator itself, where it has them."""
+    for key, after in last.source_records.items():
+        before = first.source_records.get(key)
+        if before is not None and after > before:
+            read = (after - before) / length_s
+            # Where all that follows is chained to the source, what it reads is what leaves: Flink counts nothing else.
+            out = operators[key].records_out_per_s if job.dataflow.successors(key) else read
+            operators[key] = operators[key].model_copy(update={"records_in_per_s": read, "records_out_per_s": out})
+
+
+def _offered(
+    key: str,
+    known: float | None,
+    metrics: OperatorMetrics,
+    first: Snapshot,
+    last: Snapshot,
+    largest_guess: float,
+) -> Offered:
+    if known is not None:
+        return Offered(known)
+    growth = _growth_per_s(key, first.lag_records, last.lag_records, first, last)
+    time_growth = _growth_per_s(key, first.time_lag_ms, last.time_lag_ms, first, last)
+    behind = None if time_growth is None else time_growth / 1000
+    return offered_rate(metrics, growth, behind, largest_guess=largest_guess)
 
 
 @dataclass(frozen=True)
@@ -206,23 +249,10 @@ def _shares(before: SubtaskCounters, after: SubtaskCounters, wall_s: float) -> t
     return total / 1000, busy / total, idle / total, blocked / total
 
 
-def estimated_rate(source: OperatorMetrics, lag_growth_per_s: float | None = None) -> float:
-    """Records/s offered to a source: what it took plus what piled up; without a lag, what it would take unblocked.
-
-    >>> metrics = OperatorMetrics(parallelism=1, records_in_per_s=60, records_out_per_s=60, busy_ms_per_s=100,
-    ...                           idle_ms_per_s=500, backpressured_ms_per_s=400)
-    >>> estimated_rate(metrics), estimated_rate(metrics, lag_growth_per_s=40.0)
-    (100.0, 100.0)
-    """
-    taken = source.records_in_per_s
-    if lag_growth_per_s is not None:
-        return max(0.0, taken + lag_growth_per_s)
-    blocked = source.backpressured_share
-    return taken / max(_LEAST_FREE_SHARE, 1 - blocked) if math.isfinite(blocked) else taken
-
-
-def _lag_growth_per_s(source: str, first: Snapshot, last: Snapshot, wall_s: float) -> float | None:
-    before, after = first.lag_records.get(source), last.lag_records.get(source)
-    if before is None or after is None or wall_s <= 0:
+def _growth_per_s(
+    source: str, before: Mapping[str, float], after: Mapping[str, float], first: Snapshot, last: Snapshot
+) -> float | None:
+    wall_s = (last.taken_at - first.taken_at).total_seconds()
+    if source not in before or source not in after or wall_s <= 0:
         return None
-    return (after - before) / wall_s
+    return (after[source] - before[source]) / wall_s

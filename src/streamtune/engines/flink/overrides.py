@@ -1,7 +1,7 @@
 """The overrides file: what a user knows about a job that Flink does not report.
 
 operators:
-  GlobalWindowAggregate-5:          # an id as 'streamtune flink plan' shows it, or the id of the vertex
+  GlobalWindowAggregate:            # an id as 'streamtune flink plan' shows it, or the id of the vertex
     type: window_aggregate
     window: {type: sliding, length: 10s, slide: 2s}
     aggregate: {function: count, class: long, key_class: long}
@@ -12,7 +12,6 @@ max_parallelism: 64
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -46,10 +45,6 @@ class Overrides(Frozen):
     operators: dict[str, OperatorOverride] = Field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     max_parallelism: int | None = Field(default=None, ge=1)
-
-    def source_rates(self, operator_of: Mapping[str, str]) -> dict[str, float]:
-        """What sources are offered as far as the file says it, by operator id; it may name vertices instead."""
-        return {operator_of.get(key, key): one.rate for key, one in self.operators.items() if one.rate is not None}
 
 
 def load_overrides(path: Path) -> Overrides:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamtune.dataflow import Dataflow, Edge, Job, Operator, Plan
 from streamtune.dataflow.operator import SINK, SOURCE, Partitioning
 from streamtune.dataflow.spec import parse_spec
-from streamtune.engines.flink.descriptions import UNKNOWN, chained_names, describe
+from streamtune.engines.flink.descriptions import UNKNOWN, Description, describe
+from streamtune.engines.flink.identity import operator_ids as operator_ids
+from streamtune.engines.flink.identity import resolve
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.responses import JobDetails, PlanNode, Vertex
 from streamtune.errors import EngineError, StreamTuneError
@@ -21,7 +22,6 @@ _SHIPPING: dict[str, Partitioning] = {
     "CUSTOM": "hash",
     "BROADCAST": "broadcast",
 }
-_LONGEST_ID = 48
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class ImportedJob:
     plan: Plan
     vertex_of: Mapping[str, str]
     exclude: frozenset[str] = frozenset()
+    said_rates: Mapping[str, float] = field(default_factory=dict)
+    read_from: Mapping[str, str] = field(default_factory=dict)  # operator → the words that its type was read from
 
     @property
     def operator_of(self) -> dict[str, str]:
@@ -57,52 +59,50 @@ def import_job(
     vertices = {vertex.id: vertex for vertex in details.vertices}
     nodes = [node for node in details.plan.nodes if node.id in vertices]
     by_vertex = operator_ids(details)
-    _check_overrides(overrides, by_vertex)
+    overrides = _resolved(overrides, by_vertex, details)
     known = _published_operators(published)
     has_readers = {entry.id for node in nodes for entry in node.inputs}
     operators = []
+    read_from = {}
     for node in nodes:
         key = by_vertex[node.id]
-        operator = known.get(key) or _operator(key, vertices[node.id], node, is_last=node.id not in has_readers)
-        operator = operator.model_copy(update={"parallelism": vertices[node.id].parallelism})
-        for name in (node.id, key):
-            if name in overrides.operators:
-                operator = overrides.operators[name].apply(operator)
+        found = describe(vertices[node.id].name, node.description)
+        operator = known.get(key) or _operator(key, found, node, is_last=node.id not in has_readers)
+        read_from[key] = "the job's own spec" if key in known else _words(found, operator)
+        limit = _limit(vertices[node.id], overrides, slots)
+        operator = operator.model_copy(update={"parallelism": vertices[node.id].parallelism, "max_parallelism": limit})
+        if key in overrides.operators:
+            operator = overrides.operators[key].apply(operator)
+            read_from[key] = "the overrides"
         if operator.is_source:
             rate = (rates or {}).get(key, operator.rate or 0.0)
             operator = operator.model_copy(update={"rate": rate})
         operators.append(operator)
     flow = Dataflow(_with_widths(tuple(operators), nodes, by_vertex), _edges(nodes, by_vertex))
     plan = Plan({by_vertex[vertex.id]: vertex.parallelism for vertex in vertices.values()})
-    job = Job(details.name, flow, _limit(details, overrides, slots))
-    exclude = frozenset(by_vertex.get(name, name) for name in overrides.exclude)
-    return ImportedJob(job, plan, {operator: vertex for vertex, operator in by_vertex.items()}, exclude)
+    job = Job(details.name, flow, max(operator.max_parallelism or 1 for operator in flow.operators))
+    vertex_of = {operator: vertex for vertex, operator in by_vertex.items()}
+    said = {key: one.rate for key, one in overrides.operators.items() if one.rate is not None}
+    return ImportedJob(job, plan, vertex_of, frozenset(overrides.exclude), said, read_from)
 
 
-def operator_ids(details: JobDetails) -> dict[str, str]:
-    """Vertex id → operator id: readable, unique, and the same every time.
+def _resolved(overrides: Overrides, by_vertex: Mapping[str, str], details: JobDetails) -> Overrides:
+    """The same overrides by operator id, whichever name of an operator they use."""
 
-    It is the head of each chain, numbered where that occurs twice.
-    """
-    vertices = {vertex.id: vertex for vertex in details.vertices}
-    seen: dict[str, int] = {}
-    ids = {}
-    for vertex in (vertices[node.id] for node in details.plan.nodes if node.id in vertices):
-        head = (chained_names(vertex.name) or [vertex.name])[0]
-        bare = re.sub(r"^(Source|Sink): ", "", head).strip()
-        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", bare).strip("-")[:_LONGEST_ID] or vertex.id[:8]
-        seen[slug] = seen.get(slug, 0) + 1
-        ids[vertex.id] = slug if seen[slug] == 1 else f"{slug}-{seen[slug]}"
-    return ids
-
-
-def _check_overrides(overrides: Overrides, by_vertex: Mapping[str, str]) -> None:
-    known = {*by_vertex, *by_vertex.values()}
-    for name in (*overrides.operators, *overrides.exclude):
-        if name not in known:
+    def found(name: str) -> str:
+        operator = resolve(name, by_vertex, details)
+        if operator is None:
             raise EngineError(
                 f"the overrides name '{name}', but the operators of the job are {', '.join(by_vertex.values())}"
             )
+        return operator
+
+    return overrides.model_copy(
+        update={
+            "operators": {found(name): one for name, one in overrides.operators.items()},
+            "exclude": tuple(found(name) for name in overrides.exclude),
+        }
+    )
 
 
 def _published_operators(published: str | None) -> dict[str, Operator]:
@@ -115,8 +115,13 @@ def _published_operators(published: str | None) -> dict[str, Operator]:
         return {}
 
 
-def _operator(key: str, vertex: Vertex, node: PlanNode, *, is_last: bool) -> Operator:
-    found = describe(vertex.name, node.description)
+def _words(found: Description, operator: Operator) -> str:
+    if operator.type == found.kind:
+        return found.read_from
+    return "it reads nothing" if operator.is_source else f"{found.read_from}, which does not fit its place"
+
+
+def _operator(key: str, found: Description, node: PlanNode, *, is_last: bool) -> Operator:
     kind = found.kind
     if not node.inputs:
         kind = SOURCE
@@ -159,12 +164,13 @@ def _with_widths(
     return tuple(completed)
 
 
-def _limit(details: JobDetails, overrides: Overrides, slots: int | None) -> int:
-    """No vertex may go past the key groups, the slots there are, or what the user allows."""
-    limits = [vertex.max_parallelism for vertex in details.vertices if vertex.max_parallelism > 0]
-    limits += [limit for limit in (overrides.max_parallelism, slots) if limit]
-    highest = max(vertex.parallelism for vertex in details.vertices)
-    return max(min(limits, default=highest), highest)
+def _limit(vertex: Vertex, overrides: Overrides, slots: int | None) -> int:
+    """A vertex may not go past its own key groups, the slots there are, or what the user allows.
+
+    Without any of them it stays as it is; what runs already is never above the limit, whoever set it.
+    """
+    limits = [limit for limit in (vertex.max_parallelism, overrides.max_parallelism, slots) if limit and limit > 0]
+    return max(min(limits, default=vertex.parallelism), vertex.parallelism)
 
 
 def slots_needed(details: JobDetails, degrees: Mapping[str, int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from streamtune.clock import Clock
 from streamtune.engines.base import NotReady
@@ -13,6 +14,23 @@ from streamtune.engines.flink.plan import ImportedJob
 from streamtune.engines.flink.responses import RUNNING, JobDetails
 
 _LAG_METRIC = "pendingRecords"
+# How far behind a source is in time; the first that a source has counts.
+_TIME_LAG_METRICS = ("currentEmitEventTimeLag", "currentFetchEventTimeLag", "watermarkLag")
+# What the source operator itself has read, or passed on where it does not count that.
+_READ_METRICS = ("numRecordsIn", "numRecordsOut")
+
+
+@dataclass(frozen=True)
+class _SourceMetrics:
+    """The names under which one source reports; None where it does not."""
+
+    lag: str | None
+    time_lag: str | None
+    reads: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.reads, *(name for name in (self.lag, self.time_lag) if name is not None)]
 
 
 def state_of(details: JobDetails) -> str | None:
@@ -29,20 +47,25 @@ def state_of(details: JobDetails) -> str | None:
 class Poller:
     """Takes snapshots: one call for the job's state, one per vertex for the counters of its subtasks.
 
-    Which sources report a lag is asked once per job.
+    Under which names its sources report their lag and what they read is asked once per job.
     """
 
     def __init__(self, client: FlinkClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._lag_metrics: dict[str, dict[str, str]] = {}
+        self._names: dict[str, dict[str, _SourceMetrics]] = {}
         self._latencies = LatencyReader(client)
 
     def totals(self, job_id: str) -> dict[str, tuple[float, ...]]:
         """Sums over the subtasks, in one call: enough to see whether new values have arrived."""
         return {
-            vertex.id: (vertex.metrics.records_in, vertex.metrics.records_out, vertex.metrics.idle_ms)
+            vertex.id: tuple(
+                value
+                for value in (one.records_in, one.records_out, one.idle_ms, one.busy_ms, one.backpressured_ms)
+                if math.isfinite(value)
+            )
             for vertex in self._client.job(job_id).vertices
+            for one in (vertex.metrics,)
         }
 
     def snapshot(self, job_id: str, imported: ImportedJob) -> Snapshot | NotReady:
@@ -51,6 +74,8 @@ class Poller:
         if trouble is not None:
             return NotReady(trouble)
         taken_at = self._clock.now()
+        # First, so that nothing but the vertices' own counters lies between the two.
+        of_sources = self._source_metrics(job_id, imported)
         operators = {}
         for key, vertex_id in imported.vertex_of.items():
             counters = counters_of(self._client.vertex(job_id, vertex_id))
@@ -60,7 +85,14 @@ class Poller:
         youngest_ms = max(vertex.start_ms for vertex in details.vertices)
         started_ms = max((one.incarnation[1] for many in operators.values() for one in many), default=youngest_ms)
         age_s = max(0.0, (details.now_ms - max(started_ms, youngest_ms)) / 1000)
-        return Snapshot(taken_at, operators, age_s, self._lags(job_id, imported))
+        return Snapshot(
+            taken_at,
+            operators,
+            age_s,
+            lag_records={key: one["lag"] for key, one in of_sources.items() if "lag" in one},
+            time_lag_ms={key: one["time_lag"] for key, one in of_sources.items() if "time_lag" in one},
+            source_records={key: one["reads"] for key, one in of_sources.items() if "reads" in one},
+        )
 
     def latency_ms(self, job_id: str, imported: ImportedJob, seen: Snapshot) -> float | None:
         """The job's latency by its latency markers; None where it has none."""
@@ -68,25 +100,42 @@ class Poller:
         last = {imported.vertex_of[key]: seen.degrees[key] for key in flow.index if not flow.successors(key)}
         return self._latencies.read_ms(job_id, last)
 
-    def _lags(self, job_id: str, imported: ImportedJob) -> dict[str, float]:
-        names = self._lag_metrics.get(job_id)
+    def _source_metrics(self, job_id: str, imported: ImportedJob) -> dict[str, dict[str, float]]:
+        """Source → what is read of it (``lag``, ``time_lag``, ``reads``), as far as it reports it."""
+        names = self._names.get(job_id)
         if names is None:
-            names = self._find_lag_metrics(job_id, imported)
-            self._lag_metrics[job_id] = names
-        lags = {}
-        for key, name in names.items():
-            found = self._client.vertex_metrics(job_id, imported.vertex_of[key], [name], "sum").get(name)
-            if found is not None and math.isfinite(found.total):
-                lags[key] = found.total
-        return lags
+            names = self._names[job_id] = self._find_names(job_id, imported)
+        found: dict[str, dict[str, float]] = {}
+        for key, one in names.items():
+            if not one.names:
+                continue
+            values = self._client.vertex_metrics(job_id, imported.vertex_of[key], one.names, "sum,max")
+            found[key] = {}
+            if one.lag in values and math.isfinite(values[one.lag].total):
+                found[key]["lag"] = values[one.lag].total
+            if one.time_lag in values and math.isfinite(values[one.time_lag].maximum):
+                found[key]["time_lag"] = values[one.time_lag].maximum
+            reads = [values[name].total for name in one.reads if name in values and values[name].total > 0]
+            if reads:
+                found[key]["reads"] = reads[0]
+        return found
 
-    def _find_lag_metrics(self, job_id: str, imported: ImportedJob) -> dict[str, str]:
+    def _find_names(self, job_id: str, imported: ImportedJob) -> dict[str, _SourceMetrics]:
         found = {}
         for source in imported.job.dataflow.sources:
-            names = self._client.metric_names(job_id, imported.vertex_of[source.id])
-            lag = next((name for name in names if name.endswith(f".{_LAG_METRIC}")), None)
-            if lag is not None:
-                found[source.id] = lag
+            # Names are asked for in a list with commas.
+            given = self._client.metric_names(job_id, imported.vertex_of[source.id])
+            names = [name for name in given if "," not in name]
+            of_source = [name for name in names if name.startswith("Source")]
+
+            def first(ending: str, among: list[str]) -> str | None:
+                return next((name for name in among if name.endswith(f".{ending}")), None)
+
+            reads = tuple(name for ending in _READ_METRICS if (name := first(ending, of_source)) is not None)
+            times = (first(ending, names) for ending in _TIME_LAG_METRICS)
+            found[source.id] = _SourceMetrics(
+                first(_LAG_METRIC, names), next((name for name in times if name is not None), None), reads
+            )
         return found
 
     @staticmethod

@@ -13,10 +13,12 @@ from functools import cached_property
 
 from streamtune.clock import Steps
 from streamtune.dataflow import Plan
-from streamtune.engines.base import RescaleFailedError
+from streamtune.engines.base import RescaleFailedError, RescaleRefusedError
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkRefusedError, FlinkUnreachableError
+from streamtune.engines.flink.journal import Journal, Underway
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import state_of
+from streamtune.engines.flink.preflight import Preflight
 from streamtune.engines.flink.responses import Bounds, JobDetails
 from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
@@ -49,9 +51,10 @@ class Program:
 class Rescaler:
     """Changes jobs and waits until the change is there."""
 
-    def __init__(self, client: FlinkClient, settings: RescaleSettings) -> None:
+    def __init__(self, client: FlinkClient, settings: RescaleSettings, journal: Journal | None = None) -> None:
         self._client = client
         self._settings = settings
+        self._journal = journal or Journal(None)
 
     @cached_property
     def is_live_cluster(self) -> bool:
@@ -73,6 +76,9 @@ class Rescaler:
     ) -> Steps[str]:
         """Move a job to another plan; returns the id of the job that runs it."""
         changed = {vertex_of[key]: wanted[key] for key in wanted if wanted[key] != current[key]}
+        preflight = self._preflight(program)
+        preflight.check_job(job_id)
+        preflight.check_pressure()
         self._check_slots(job_id, changed)
         bounds = self._bounds(job_id)
         if bounds is not None:
@@ -81,18 +87,26 @@ class Rescaler:
             )
             return job_id
         if program is None:
-            raise EngineError(
+            raise RescaleRefusedError(
                 f"job {job_id} cannot be rescaled live (that needs Flink's adaptive scheduler: jobmanager.scheduler: "
                 "adaptive), and how to start it again is not known: give its jar (--jar, --entry-class, --argument)"
             )
         return (yield from self._stop_and_restart(job_id, vertex_of, current, wanted, program))
 
+    def _preflight(self, program: Program | None) -> Preflight:
+        return Preflight(self._client, self._settings, has_program=program is not None)
+
     def _check_slots(self, job_id: str, changed: Mapping[str, int]) -> None:
         details = self._client.job(job_id)
         needed, in_use = slots_needed(details, changed), slots_needed(details, {})
-        in_reach = in_use + self._client.overview().slots_available
-        if needed > max(in_reach, in_use):
-            raise EngineError(
+        free = self._client.overview().slots_available
+        in_reach = in_use + free
+        if needed > in_reach:
+            # After a scale-down Flink keeps slots for the job for a while: they are its own.
+            in_use = max(in_use, self._client.slots_held(job_id))
+            in_reach = in_use + free
+        if needed > in_reach:
+            raise RescaleRefusedError(
                 f"the plan needs {needed} slots, {in_reach} are available ({in_use} of them its own): "
                 "start more TaskManagers, or lower --max-parallelism. Nothing was changed"
             )
@@ -147,18 +161,49 @@ class Rescaler:
         wanted: Plan,
         program: Program,
     ) -> Steps[str]:
-        savepoint = yield from self._stop_with_savepoint(job_id)
+        entry = self._underway(job_id, vertex_of, current, wanted, program)
+        self._journal.write(entry)
+        try:
+            savepoint = yield from self._stop_with_savepoint(job_id, entry)
+        except FlinkRescaleFailedError:
+            self._journal.done(entry)  # the job was not stopped
+            raise
+        entry = entry.model_copy(update={"savepoint": savepoint})
+        self._journal.write(entry)
         degrees = {vertex_of[key]: degree for key, degree in wanted.items()}
         new_id = None
         try:
             new_id = self.submit(program, wanted, vertex_of, savepoint)
+            self._journal.write(entry.model_copy(update={"new_job_id": new_id}))
             yield from self.wait_until_running(
                 new_id, self._settings.timeout_s, lambda: f"job {new_id} did not reach the plan", degrees
             )
+            self._journal.done(entry)
             return new_id
         except EngineError as error:
-            yield from self._resume(new_id, program, current, vertex_of, savepoint, error)
+            try:
+                yield from self._resume(new_id, program, current, vertex_of, savepoint, error)
+            except FlinkRescaleFailedError as failed:
+                if failed.is_running:
+                    self._journal.done(entry)
+                raise
             raise AssertionError("unreachable") from error
+
+    def _underway(
+        self, job_id: str, vertex_of: Mapping[str, str], current: Plan, wanted: Plan, program: Program
+    ) -> Underway:
+        """What is about to be done, so that another process can finish it."""
+        return Underway(
+            url=self._client.url,
+            job_id=job_id,
+            job_name=self._client.job(job_id).name,
+            jar_id=program.jar_id,
+            entry_class=program.entry_class,
+            arguments=tuple(program.arguments_for(wanted)),
+            last_arguments=tuple(program.arguments_for(current)),
+            configuration=_configuration(program, wanted, vertex_of),
+            last_configuration=_configuration(program, current, vertex_of),
+        )
 
     def _resume(
         self,
@@ -189,8 +234,9 @@ class Rescaler:
             back_id,
         ) from error
 
-    def _stop_with_savepoint(self, job_id: str) -> Steps[str]:
+    def _stop_with_savepoint(self, job_id: str, entry: Underway) -> Steps[str]:
         trigger = self._client.stop_with_savepoint(job_id, self._settings.savepoint_folder)
+        self._journal.write(entry.model_copy(update={"trigger": trigger}))
         waited_s = 0.0
         while waited_s < self._settings.savepoint_timeout_s:
             savepoint = self._client.savepoint(job_id, trigger)
@@ -211,9 +257,7 @@ class Rescaler:
 
     def submit(self, program: Program, plan: Plan, vertex_of: Mapping[str, str], savepoint: str | None = None) -> str:
         """Start a program under a plan. Vertices that are known already get their parallelism by Flink's option."""
-        configuration = dict(program.configuration)
-        if vertex_of:
-            configuration[OVERRIDES_OPTION] = ",".join(f"{vertex_of[key]}:{degree}" for key, degree in plan.items())
+        configuration = _configuration(program, plan, vertex_of)
         return self._client.run_jar(
             program.jar_id,
             entry_class=program.entry_class,
@@ -270,6 +314,13 @@ class Rescaler:
             yield self._settings.poll_s
             waited_s += self._settings.poll_s
         raise EngineError(f"job {job_id} did not end within {self._settings.timeout_s:g} s: see Flink's web page")
+
+
+def _configuration(program: Program, plan: Plan, vertex_of: Mapping[str, str]) -> dict[str, str]:
+    configuration = dict(program.configuration)
+    if vertex_of:
+        configuration[OVERRIDES_OPTION] = ",".join(f"{vertex_of[key]}:{degree}" for key, degree in plan.items())
+    return configuration
 
 
 def _difference(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:

@@ -135,6 +135,46 @@ class Metric(Response):
     total: Number = Field(default=math.nan, alias="sum")
 
 
+class CheckpointCounts(Response):
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+class Checkpoint(Response):
+    id: int = 0
+    trigger_ms: int = Field(default=0, alias="trigger_timestamp")
+    acknowledged_ms: int = Field(default=0, alias="latest_ack_timestamp")
+    path: str | None = Field(default=None, alias="external_path")
+
+    @property
+    def completed_ms(self) -> int:
+        return max(self.trigger_ms, self.acknowledged_ms)
+
+
+class LatestCheckpoints(Response):
+    completed: Checkpoint | None = None
+    savepoint: Checkpoint | None = None
+
+
+class Checkpoints(Response):
+    counts: CheckpointCounts = Field(default_factory=CheckpointCounts)
+    latest: LatestCheckpoints = Field(default_factory=LatestCheckpoints)
+
+
+class AllocatedSlot(Response):
+    job_id: str = Field(default="", alias="jobId")
+
+
+class TaskManager(Response):
+    id: str
+    allocated: tuple[AllocatedSlot, ...] = Field(default=(), alias="allocatedSlots")
+
+
+class TaskManagers(Response):
+    taskmanagers: tuple[TaskManager, ...] = ()
+
+
 class ExecutionConfig(Response):
     user_config: dict[str, str] = Field(default_factory=dict, alias="user-config")
 

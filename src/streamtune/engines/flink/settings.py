@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from streamtune.engines.base import MeasurementWindow
 from streamtune.settings import Settings, with_default
+
+
+class PressureSettings(Settings):
+    """When a cluster is in no state to be judged: nothing is rescaled then."""
+
+    max_heap_share: float | None = Field(
+        default=None, gt=0, le=1, description="no rescale while a TaskManager uses more of its heap; none: off"
+    )
+    max_gc_share: float | None = Field(
+        default=None, gt=0, le=1, description="no rescale while one spends more of its time on garbage; none: off"
+    )
 
 
 class RescaleSettings(Settings):
@@ -20,6 +32,32 @@ class RescaleSettings(Settings):
     savepoint_timeout_s: float = Field(default=300.0, gt=0, description="how long a savepoint may take")
     savepoint_folder: str | None = Field(default=None, description="where savepoints go; None: as Flink is configured")
     poll_s: float = Field(default=0.5, gt=0, description="seconds between two looks")
+    max_checkpoint_age_s: float = Field(
+        default=1800.0, gt=0, description="a job whose last completed checkpoint is older is not rescaled"
+    )
+    pressure: PressureSettings = Field(
+        default_factory=PressureSettings, description="when the cluster is in no state to be judged"
+    )
+    without_checkpoint: bool = Field(
+        default=False, description="rescale jobs without a recent checkpoint too: they may lose state"
+    )
+
+
+class AccessSettings(Settings):
+    """Who we are to a cluster behind a proxy. Secrets are read from environment or files, and never shown."""
+
+    user: str | None = Field(default=None, description="user of basic authentication")
+    user_env: str = Field(default="STREAMTUNE_FLINK_USER", description="variable that holds the user instead")
+    password_env: str = Field(default="STREAMTUNE_FLINK_PASSWORD", description="variable that holds the password")
+    password_file: Path | None = Field(default=None, description="file that holds the password instead")
+    token_env: str = Field(default="STREAMTUNE_FLINK_TOKEN", description="variable that holds a bearer token")
+    token_file: Path | None = Field(default=None, description="file that holds the token instead")
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="further headers; a value is a text, env:NAME or file:PATH"
+    )
+    ca_file: Path | None = Field(default=None, description="certificates to trust, PEM; none: those of the system")
+    client_cert: Path | None = Field(default=None, description="own certificate, PEM")
+    client_key: Path | None = Field(default=None, description="key of the own certificate, where it is another file")
 
 
 class FlinkSettings(Settings):
@@ -31,6 +69,13 @@ class FlinkSettings(Settings):
     fetch_patience_s: float = Field(
         default=25.0, gt=0, description="how long to wait for the JobManager to fetch new metrics (10 s by default)"
     )
+    largest_guess: float = Field(
+        default=4.0,
+        ge=1,
+        description="a source that is held up and reports no lag is taken to be offered at most so many times what it "
+        "took",
+    )
+    access: AccessSettings = Field(default_factory=AccessSettings, description="who we are to the cluster")
     rescale: RescaleSettings = Field(default_factory=RescaleSettings, description="how a job is rescaled")
 
 

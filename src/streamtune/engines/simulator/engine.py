@@ -10,10 +10,18 @@ import numpy as np
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.hosts import Cluster
 from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.dataflow.plan import PlanPart
 from streamtune.dataflow.spec import JobSpec
-from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow
-from streamtune.engines.simulator.metrics import observation_of
-from streamtune.engines.simulator.model import Simulation
+from streamtune.engines.base import (
+    PARALLELISM_ALONE,
+    Capabilities,
+    Deployment,
+    Engine,
+    MeasurementWindow,
+    ObservedPart,
+)
+from streamtune.engines.simulator.metrics import observation_of, traffic_between_hosts
+from streamtune.engines.simulator.model import Floats, Simulation
 from streamtune.engines.simulator.settings import SimulatorSettings
 from streamtune.errors import EngineError
 
@@ -29,7 +37,8 @@ class Simulator(Engine):
     """Runs jobs whose physics it was given, by job name; that physics is visible to nothing else.
 
     Time passes only inside ``observe``, and in the downtime of deployments. Without a ``cluster`` every instance has a
-    core of its own; with one, hosts, links and chaining matter (see ``hosts``).
+    core of its own, or the cores and memory that the plan's ``resources`` give it, mixed sizes included; with one,
+    hosts, links and chaining matter (see ``hosts``).
 
     >>> from streamtune.workloads import load
     >>> spec = load("nexmark-q1").spec
@@ -70,7 +79,19 @@ class Simulator(Engine):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(name="simulator", reports_backpressure=True, live_rescale=False, drives_sources=True)
+        """Sizes can be applied always, a placement where there are hosts to place instances on."""
+        on_hosts = self._cluster is not None
+        parts: frozenset[PlanPart] = PARALLELISM_ALONE | {"resources"}
+        parts = parts | {"placement"} if on_hosts else parts
+        observes: frozenset[ObservedPart] = frozenset({"instance_pairs", "hosts"}) if on_hosts else frozenset()
+        return Capabilities(
+            name="simulator",
+            reports_backpressure=True,
+            live_rescale=False,
+            drives_sources=True,
+            applies=parts,
+            observes=observes,
+        )
 
     def deploy(self, job: Job, plan: Plan) -> Deployment:
         physics = self._physics.get(job.name)
@@ -79,6 +100,7 @@ class Simulator(Engine):
                 f"job '{job.name}' has no physics: the simulator needs it to run a job; add it to the spec"
             )
         job.check_plan(plan)
+        self.capabilities.check(plan)
         self._deployed += 1
         deployment = Deployment(f"{job.name}-{self._deployed}", job, plan)
         seeds = np.random.SeedSequence([self._seed, self._deployed]).generate_state(2)
@@ -90,6 +112,7 @@ class Simulator(Engine):
     def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         running = self._find(deployment)
         deployment.job.check_plan(plan)
+        self.capabilities.check(plan)
         if self._cluster is not None:
             self._cluster.check_plan(plan)
         running.simulation.rescale(plan, self._settings.restart_s)
@@ -103,6 +126,10 @@ class Simulator(Engine):
         simulation.reset_totals()
         simulation.advance(window.length_s)
         return observation_of(simulation, running.random)
+
+    def traffic(self, deployment: Deployment) -> Floats:
+        """hosts × hosts: bytes/s on the wire in the last window, under a plan with a placement."""
+        return traffic_between_hosts(self._find(deployment).simulation)
 
     def set_source_rates(self, deployment: Deployment, rates: Mapping[str, float]) -> None:
         running = self._find(deployment)

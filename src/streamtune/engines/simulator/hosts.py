@@ -9,6 +9,8 @@ Only with a ``Cluster``; without one every instance has a reference core of its 
 - *Shared cores.* Where more threads want to run than a host has cores, they share (processor sharing). Shares, busy
   times and the throughput that they allow depend on each other and are iterated until they agree.
 - *Links.* Where the records that cross a host's link exceed it, the readers of exchanges are slowed in proportion.
+- *Placement.* A plan that says on which host every instance runs is followed: chains whose instances are apart are
+  broken, links carry what really crosses them, in bytes on the wire (see ``assignment``).
 - *Buffers* hold a few seconds of what really gets through, as Flink's buffer debloating sees to, not of what the reader
   could do: behind a bottleneck both differ by orders of magnitude, and so would the time that records wait.
 
@@ -24,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.dataflow import Job
-from streamtune.dataflow.chaining import chain_heads, chained, forwarded
+from streamtune.dataflow.chaining import chained, forwarded, heads_of
 from streamtune.dataflow.hosts import Cluster
+from streamtune.engines.simulator.assignment import Assignment
 from streamtune.engines.simulator.host_kernel import settle
 from streamtune.engines.simulator.settings import HostSettings
 from streamtune.placement.slots import spread_evenly
@@ -66,17 +69,33 @@ class Demand:
     emitted: Floats  # N: records/s
 
 
-def put_on_hosts(job: Job, topology: Topology, asked: Demand, cluster: Cluster, settings: HostSettings) -> OnHosts:
+def put_on_hosts(
+    job: Job,
+    topology: Topology,
+    asked: Demand,
+    cluster: Cluster,
+    settings: HostSettings,
+    assignment: Assignment | None = None,
+) -> OnHosts:
     """Chain, place, and let everything that shares a thread, a core or a link settle."""
     flow, degrees = job.dataflow, asked.degrees
     positions = np.arange(len(flow.operators))
-    heads, inside = chain_heads(flow, degrees), chained(flow, degrees)
-    is_local = forwarded(flow, degrees)
+    inside, is_forwarded = chained(flow, degrees), forwarded(flow, degrees)
+    is_local = is_forwarded
+    if assignment is not None:
+        is_local = assignment.remote_share == 0
+        inside = inside & is_local
+    heads = heads_of(flow, inside)
     saved = np.where(heads != positions, 1.0 - settings.exchange_share, 1.0)
     own = asked.arriving / (asked.capacity / saved)
     load: Floats = np.bincount(heads, weights=own, minlength=len(heads)).astype(np.float64)[heads]
-    placed = spread_evenly(cluster, degrees)
-    link = _link_limit(asked, topology, _record_bytes(job), placed, is_local, cluster)
+    if assignment is None:
+        placed = spread_evenly(cluster, degrees)
+        link = _link_limit(asked, topology, _record_bytes(job), placed, is_local, cluster)
+    else:
+        placed = assignment.placed
+        crossing = assignment.traffic(asked.emitted[[a for a, _ in topology.edges]], settings.wire)
+        link = _carried(crossing.sum(axis=1), crossing.sum(axis=0), cluster)
     ends = np.array(topology.edges, dtype=np.int64).reshape(-1, 2)
     speed, through = settle(
         topology.order,
@@ -104,7 +123,9 @@ def put_on_hosts(job: Job, topology: Topology, asked: Demand, cluster: Cluster, 
         arriving=asked.arriving * through,
         heads=heads,
         service_s=asked.service_s * saved / speed,
-        flush_s=_flush(asked, asked.emitted * through, topology, _record_bytes(job), inside, is_local, settings),
+        flush_s=_flush(
+            asked, asked.emitted * through, topology, _record_bytes(job), inside, is_forwarded, is_local, settings
+        ),
     )
 
 
@@ -133,6 +154,11 @@ def _link_limit(
         sent, read = placed[a] / asked.degrees[a], placed[b] / asked.degrees[b]
         leaving += traffic * sent * (1.0 - read)
         arriving += traffic * read * (1.0 - sent)
+    return _carried(leaving, arriving, cluster)
+
+
+def _carried(leaving: Floats, arriving: Floats, cluster: Cluster) -> float:
+    """The share of these bytes/s that the links carry; 1 where they do not limit it."""
     link = np.array([host.network_gbps * _BYTES_PER_GBIT for host in cluster.hosts])
     busiest = float((np.maximum(leaving, arriving) / link).max())
     return 1.0 / busiest if busiest > 1.0 else 1.0
@@ -144,6 +170,7 @@ def _flush(
     topology: Topology,
     record_bytes: Floats,
     inside: Bools,
+    is_forwarded: Bools,
     is_local: Bools,
     settings: HostSettings,
 ) -> Floats:
@@ -155,7 +182,7 @@ def _flush(
     for position, (a, b) in enumerate(topology.edges):
         if inside[position]:
             continue
-        channels = asked.degrees[a] if is_local[position] else asked.degrees[a] * asked.degrees[b]
+        channels = asked.degrees[a] if is_forwarded[position] else asked.degrees[a] * asked.degrees[b]
         per_channel = sent[a] * record_bytes[a] / channels
         fill_s = settings.buffer_bytes / per_channel if per_channel > 0 else np.inf
         waits[position] = min(settings.flush_s, fill_s) / 2 + (0.0 if is_local[position] else settings.hop_s)

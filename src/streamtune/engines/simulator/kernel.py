@@ -32,7 +32,7 @@ def run_steps(
     fast_cv: np.ndarray,  # (n)
     drift_cv: float,
     drift_keep: float,  # autocorrelation of the slow variation over one step
-    source_rate: np.ndarray,  # (n) records/s, 0 for operators that are no source
+    source_rate: np.ndarray,  # (n) records/s, 0 for operators other than sources
     is_source: np.ndarray,  # (n) bool
     rate_cv: float,
     backlog_s: float,
@@ -42,6 +42,7 @@ def run_steps(
     in_edges: np.ndarray,
     out_start: np.ndarray,  # (n + 1) CSR over out_edges
     out_edges: np.ndarray,
+    edge_share: np.ndarray,  # (e) part of the writer's output that goes over an edge
     room_total: np.ndarray,  # (e) records an edge's buffer holds
     queue: np.ndarray,  # (e) state: records waiting on an edge
     lag: np.ndarray,  # (n) state: records waiting in front of a source
@@ -66,7 +67,7 @@ def run_steps(
             room = np.inf
             for k in range(out_start[v], out_start[v + 1]):
                 edge = out_edges[k]
-                room = min(room, max(0.0, room_total[edge] - queue[edge]))
+                room = min(room, max(0.0, room_total[edge] - queue[edge]) / edge_share[edge])
 
             time_left = step_s
             emitted = 0.0
@@ -119,7 +120,7 @@ def run_steps(
                 lag[v] = min(lag[v] + source_rate[v] * step_s, backlog_s * source_rate[v])
 
             for k in range(out_start[v], out_start[v + 1]):
-                queue[out_edges[k]] += emitted
+                queue[out_edges[k]] += emitted * edge_share[out_edges[k]]
             busy = step_s - time_left
             sums[v, BUSY] += busy
             if blocked:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from streamtune.dataflow import Observation, OperatorMetrics
+from streamtune.dataflow.observation import EdgeMetrics, InstancePairMetrics
+from streamtune.dataflow.plan import Instance
 from streamtune.engines.simulator.host_latency import latency_on_hosts_ms
 from streamtune.engines.simulator.kernel import BLOCKED, BUSY, EMITTED, TAKEN
 from streamtune.engines.simulator.model import Floats, Simulation
@@ -43,9 +45,57 @@ def observation_of(simulation: Simulation, random: np.random.Generator) -> Obser
         window_s=elapsed_s,
         source_rates=dict(simulation.rates),
         operators=operators,
+        edges=tuple(
+            EdgeMetrics(
+                source=edge.source,
+                target=edge.target,
+                records_per_s=operators[edge.source].records_out_per_s * float(share),
+            )
+            for edge, share in zip(job.dataflow.edges, simulation.edge_share, strict=True)
+        ),
         latency_ms=_latency_ms(simulation),
         throughput_per_s=float(totals.sums[sources, EMITTED].sum()) / elapsed_s,
+        instance_pairs=_instance_pairs(simulation),
+        hosts={} if simulation.plan.placement is None else {str(one): host for one, host in _placement(simulation)},
     )
+
+
+def _placement(simulation: Simulation) -> list[tuple[Instance, str]]:
+    return list((simulation.plan.placement or {}).items())
+
+
+def _instance_pairs(simulation: Simulation) -> tuple[InstancePairMetrics, ...]:
+    """What went from instance to instance, under a plan with a placement.
+
+    Bytes are what a pair puts on the wire, or would if it were on two hosts: the weights that a placement needs.
+    """
+    assignment, totals = simulation.assignment, simulation.totals
+    if assignment is None:
+        return ()
+    edge_of, a, b, rates, sizes = assignment.channels(totals.flow / totals.elapsed_s)
+    wire = simulation.settings.hosts.wire.per_second(rates, sizes)
+    edges = simulation.job.dataflow.edges
+    return tuple(
+        InstancePairMetrics(
+            source=edges[edge].source,
+            target=edges[edge].target,
+            source_instance=i,
+            target_instance=j,
+            records_per_s=rate,
+            bytes_per_s=sent,
+        )
+        for edge, i, j, rate, sent in zip(
+            edge_of.tolist(), a.tolist(), b.tolist(), rates.tolist(), wire.tolist(), strict=True
+        )
+    )
+
+
+def traffic_between_hosts(simulation: Simulation) -> Floats:
+    """hosts × hosts: bytes/s on the wire over the window that was measured; none without a placement."""
+    assignment, totals = simulation.assignment, simulation.totals
+    if assignment is None:
+        return np.zeros((0, 0))
+    return assignment.traffic(totals.flow / totals.elapsed_s, simulation.settings.hosts.wire)
 
 
 def _with_error(true_ms: Floats, blocked_ms: Floats, simulation: Simulation, random: np.random.Generator) -> Floats:

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.dataflow import Job, Plan
+from streamtune.dataflow.chaining import forwarded
 from streamtune.dataflow.hosts import Cluster
-from streamtune.dataflow.physics import OperatorPhysics
+from streamtune.dataflow.physics import OperatorPhysics, true_ratios
+from streamtune.engines.simulator.assignment import Assignment
 from streamtune.engines.simulator.hosts import Demand, OnHosts, put_on_hosts
 from streamtune.engines.simulator.kernel import EMITTED, TAKEN, run_steps
 from streamtune.engines.simulator.settings import SimulatorSettings
@@ -111,6 +113,7 @@ class Simulation:
     now_s: float = 0.0
     cluster: Cluster | None = None
     on_hosts: OnHosts | None = field(init=False, default=None)
+    assignment: Assignment | None = field(init=False, default=None)
     started_s: float = field(init=False, default=0.0)
     down_until_s: float = field(init=False, default=0.0)
 
@@ -125,6 +128,8 @@ class Simulation:
         self.gathered = np.zeros(size)
         self.to_fire = np.zeros(size)
         self.selectivity = np.array([truth.selectivity for truth in self.truth])
+        shares = (self.physics[edge.source].shares.get(edge.target, 1.0) for edge in self.job.dataflow.edges)
+        self.edge_share = np.fromiter(shares, dtype=np.float64, count=edges)
         self._fire_share = np.array(
             [
                 truth.fire_share if period > 0 else 0.0
@@ -151,7 +156,8 @@ class Simulation:
         self.plan = plan
         degrees = [plan[operator.id] for operator in self.job.dataflow.operators]
         pairs = list(zip(self.truth, degrees, strict=True))
-        self.capacity = np.array([truth.capacity_per_s(degree) for truth, degree in pairs])
+        self.equipped = self._equipped(plan)
+        self.capacity = np.array([truth.capacity_per_s(degree) for truth, degree in pairs]) * self.equipped
         self.hot_factor = np.array([truth.hot_factor(degree) for truth, degree in pairs])
         if self.cluster is not None:
             self.on_hosts = self._put_on(self.cluster, degrees)
@@ -165,19 +171,30 @@ class Simulation:
         own = np.array([truth.cv for truth in self.truth]) ** 2 / served_per_step
         self._fast_cv = np.sqrt(np.where(self.settings.hiccup_cv > 0, own, 0.0) + self.settings.hiccup_cv**2)
 
+    def _equipped(self, plan: Plan) -> Floats:
+        """Mean speed of every operator's instances at the sizes that the plan chooses; 1 where it chooses none."""
+        sizes = plan.resources or {}
+        pairs = zip(self.job.dataflow.operators, self.truth, strict=True)
+        return np.array([truth.equipped(sizes[one.id]) if one.id in sizes else 1.0 for one, truth in pairs])
+
     def _put_on(self, cluster: Cluster, degrees: list[int]) -> OnHosts:
         cluster.check_plan(self.plan)
         selectivity = dict(zip(self.job.dataflow.index, self.selectivity.tolist(), strict=True))
-        rates = input_rates(self.job.dataflow, selectivity, self.rates)
+        ratios = true_ratios(self.job.dataflow, self.physics)
+        rates = input_rates(self.job.dataflow, selectivity, self.rates, ratios)
         arriving = np.array([rates[operator.id] for operator in self.job.dataflow.operators])
         asked = Demand(
             capacity=self.capacity,
-            service_s=np.array([truth.service_us for truth in self.truth]) / 1e6,
+            service_s=np.array([truth.service_us for truth in self.truth]) / 1e6 / self.equipped,
             degrees=np.array(degrees, dtype=np.int64),
             arriving=arriving,
             emitted=arriving * self.selectivity,
         )
-        return put_on_hosts(self.job, self.topology, asked, cluster, self.settings.hosts)
+        self.assignment = None
+        if self.plan.placement is not None:
+            is_forwarded = forwarded(self.job.dataflow, asked.degrees)
+            self.assignment = Assignment.of(self.job, self.plan, cluster, is_forwarded, self.hot_factor)
+        return put_on_hosts(self.job, self.topology, asked, cluster, self.settings.hosts, self.assignment)
 
     def _room_on(self, on_hosts: OnHosts) -> Floats:
         """Buffers hold seconds of what gets through; behind a window, more than one firing of it."""
@@ -214,7 +231,8 @@ class Simulation:
                 self.gathered[v] += taken
             else:
                 emitted += taken * float(self.selectivity[v])
-            self.queue[topology.out_edges[topology.out_start[v] : topology.out_start[v + 1]]] += emitted
+            outgoing = topology.out_edges[topology.out_start[v] : topology.out_start[v + 1]]
+            self.queue[outgoing] += emitted * self.edge_share[outgoing]
             self.totals.sums[v, TAKEN] += taken
             self.totals.sums[v, EMITTED] += emitted
             longest_s = max(longest_s, taken / float(self.capacity[v]))
@@ -262,6 +280,7 @@ class Simulation:
             topology.in_edges,
             topology.out_start,
             topology.out_edges,
+            self.edge_share,
             self._room,
             self.queue,
             self.lag,

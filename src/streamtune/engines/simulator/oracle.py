@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamtune.dataflow import BACKPRESSURE_SHARE, Job, Observation, Plan
-from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
+from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism, true_ratios
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator.engine import simulate_once
 from streamtune.engines.simulator.model import physics_in_order
@@ -43,13 +43,16 @@ def find_oracle(
     """
     fixed = dict(fixed or {})
     truth = dict(zip(job.dataflow.index, physics_in_order(job, physics), strict=True))
-    demand = input_rates(job.dataflow, {key: one.selectivity for key, one in truth.items()}, rates)
+    demand = input_rates(
+        job.dataflow, {key: one.selectivity for key, one in truth.items()}, rates, true_ratios(job.dataflow, truth)
+    )
     degrees, unreachable = {}, []
     for key in job.dataflow.index:
-        least = smallest_parallelism(truth[key], demand[key], job.max_parallelism)
+        limit = job.limit_of(key)
+        least = smallest_parallelism(truth[key], demand[key], limit)
         if least is None or fixed.get(key, least) < least:
             unreachable.append(key)
-        degrees[key] = fixed.get(key, least or job.max_parallelism)
+        degrees[key] = fixed.get(key, least or limit)
     plan = Plan(degrees)
     if not unreachable:
         plan = _raise_until_clean(job, physics, rates, plan, fixed, settings or SimulatorSettings())
@@ -71,7 +74,7 @@ def _raise_until_clean(
     window = MeasurementWindow(settle_s=120.0, length_s=max(120.0, 6 * longest_period))
     for _ in range(job.max_parallelism):
         seen = simulate_once(job, physics, plan, rates, window=window, settings=exact)
-        short = [key for key in _behind_backpressure(job, seen) if key not in fixed and plan[key] < job.max_parallelism]
+        short = [key for key in _behind_backpressure(job, seen) if key not in fixed and plan[key] < job.limit_of(key)]
         if not short:
             return plan
         plan = plan.replace({key: plan[key] + 1 for key in short})

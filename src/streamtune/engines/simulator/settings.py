@@ -8,6 +8,7 @@ import zlib
 from pydantic import Field
 
 from streamtune.engines.base import MeasurementWindow
+from streamtune.placement.wire import HopCost
 from streamtune.settings import Settings
 
 
@@ -42,6 +43,9 @@ class HostSettings(Settings):
     flush_s: float = Field(default=0.1, ge=0, description="longest that a record waits for its network buffer to fill")
     buffer_bytes: float = Field(default=32768.0, gt=0, description="size of a network buffer")
     hop_s: float = Field(default=0.0003, ge=0, description="time on the wire between two hosts")
+    wire: HopCost = Field(
+        default_factory=HopCost, description="bytes on the wire between two hosts, under a plan with a placement"
+    )
 
 
 class SimulatorSettings(Settings):

@@ -47,10 +47,23 @@ class Scale(Settings):
     runs: int = Field(default=4_000, ge=1, description="runs in the history")
     sweep_runs: int = Field(default=2_000, ge=1, description="runs in the history of a point of a sweep")
     random_jobs: int = Field(default=200, ge=1, description="different random jobs in the history")
+    cold_runs: int = Field(default=6_000, ge=1, description="coldstart: runs in the history")
+    cold_jobs: int = Field(default=20, ge=4, description="coldstart: jobs of each kind, each at three rates")
+    cold_trained: bool = Field(default=True, description="coldstart: train encoders and ZeroTune's cost models as well")
 
     @classmethod
     def quick(cls) -> Scale:
-        return cls(seeds=(0,), changes=10, sweep_changes=10, runs=1_500, sweep_runs=600, random_jobs=60)
+        return cls(
+            seeds=(0,),
+            changes=10,
+            sweep_changes=10,
+            runs=1_500,
+            sweep_runs=600,
+            random_jobs=60,
+            cold_runs=1_500,
+            cold_jobs=4,
+            cold_trained=False,
+        )
 
     def multiples(self, seed: int) -> tuple[int, ...]:
         return rates.pattern(seed)[: self.changes]

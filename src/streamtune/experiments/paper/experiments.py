@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamtune.errors import StreamTuneError
-from streamtune.experiments.paper import main_grid, studies, sweeps
+from streamtune.experiments.coldstart import bench as coldstart
+from streamtune.experiments.paper import main_grid, poor_readings, studies, sweeps
 from streamtune.experiments.paper.contest import Arena
 from streamtune.experiments.paper.findings import Finding
 
@@ -19,20 +20,27 @@ EXPERIMENTS: dict[str, Callable[[Arena], Finding]] = {
     "fig11a": studies.fig11a,
     "clusters": studies.clusters,
     "ablation": studies.ablation,
-    "learning": sweeps.learning,
+    "learning": poor_readings.learning,
+    "learning-poor": poor_readings.poor_readings,
     "sweep-error": sweeps.error_sweep,
     "sweep-headroom": sweeps.headroom_sweep,
     "sweep-quantile": sweeps.quantile_sweep,
     "sweep-curve": sweeps.curve_sweep,
     "sweep-jitter": sweeps.jitter_sweep,
 }
+# Beside the paper's own experiments.
+BEYOND: dict[str, Callable[[Arena], Finding]] = {
+    "coldstart": coldstart.coldstart,
+    "coldstart-certainty": coldstart.choose_certainty,
+}
 
 
 def chosen(names: Sequence[str]) -> list[str]:
     """The experiments of these names, ``paper`` for all."""
     if "paper" in names:
-        return list(EXPERIMENTS)
+        return list(dict.fromkeys([*EXPERIMENTS, *(name for name in names if name in BEYOND)]))
+    known = EXPERIMENTS | BEYOND
     for name in names:
-        if name not in EXPERIMENTS:
-            raise StreamTuneError(f"unknown experiment '{name}': choose among paper (all), {', '.join(EXPERIMENTS)}")
+        if name not in known:
+            raise StreamTuneError(f"unknown experiment '{name}': choose among paper (all), {', '.join(known)}")
     return list(dict.fromkeys(names))

@@ -1,40 +1,102 @@
-"""``streamtune bench placement``: all experiments of the study, or some, with a report."""
+"""``streamtune bench placement``: Fischer's first study on the model of hosts and on real ones, with a report.
+
+Everything is kept in the work folder as soon as it is there: tables of the model one by one, runs on real hosts one by
+one. A study that was stopped, or whose minutes were up, goes on from there.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
-from streamtune.errors import StreamTuneError
+from streamtune.experiments.names import PLACEMENT, PLACEMENT_REAL
 from streamtune.experiments.placement.arena import QUICK, PlacementStudy
-from streamtune.experiments.placement.findings import Table, write_report
+from streamtune.experiments.placement.findings import Table
+from streamtune.experiments.placement.journal import Journal, OutOfTimeError
+from streamtune.experiments.placement.real_design import QUICK_REAL, RealPlacementStudy
+from streamtune.experiments.placement.real_hosts import Cell, Engine, RealLab, byte_cells, curve_cells, measure
 from streamtune.experiments.placement.study import EXPERIMENTS
+from streamtune.labs.hosts.network import HostsUnavailableError, check_allowed
+from streamtune.outputs import write_whole
 from streamtune.placement import prepare
 
 Tell = Callable[[str], None]
+_PREFIX = "placement-"
 
 
 def run_study(
-    names: Sequence[str] = (),
+    names: Sequence[str],
     *,
     quick: bool = False,
-    report: Path | None = None,
-    results: Path | None = None,
+    work: Path | None = None,
+    minutes: float | None = None,
     tell: Tell = lambda _: None,
 ) -> list[Table]:
-    """Run the named experiments (all of them if none is named) and write what is asked for."""
-    unknown = [name for name in names if name not in EXPERIMENTS]
-    if unknown:
-        raise StreamTuneError(f"no experiment '{unknown[0]}' of placement: choose from {', '.join(EXPERIMENTS)}")
+    """The tables of the named experiments; ``placement`` stands for all of them.
+
+    Where namespaces are not allowed, ``placement`` says so and leaves out what needs them.
+    """
+    wanted = [*PLACEMENT, *PLACEMENT_REAL] if "placement" in names else list(dict.fromkeys(names))
     prepare()
-    tables = []
-    for name in names or EXPERIMENTS:
-        tell(f"placement: {name}")
-        tables.append(EXPERIMENTS[name](QUICK if quick else PlacementStudy()))
-    command = f"streamtune bench placement{' --quick' if quick else ''}"
-    if report is not None:
-        write_report(report, tables, command)
-    if results is not None:
-        results.write_text(json.dumps([table.to_record() for table in tables], indent=1) + "\n", encoding="utf-8")
+    tables: list[Table] = []
+    for name in wanted:
+        if name not in PLACEMENT_REAL:
+            tables.append(_on_the_model(name, QUICK if quick else PlacementStudy(), work, tell))
+            continue
+        try:
+            tables.extend(_on_real_hosts(name, QUICK_REAL if quick else RealPlacementStudy(), work, minutes, tell))
+        except HostsUnavailableError as error:
+            if "placement" not in names:
+                raise
+            tell(f"{name} is left out: {error}")
     return tables
+
+
+def _on_the_model(name: str, scale: PlacementStudy, work: Path | None, tell: Tell) -> Table:
+    kept = None if work is None else work / f"{name}.json"
+    settings = scale.model_dump(mode="json")
+    if kept is not None and kept.is_file():
+        record = json.loads(kept.read_text(encoding="utf-8"))
+        if record.get("scale") == settings:
+            return Table.from_record(record["table"])
+    tell(name)
+    table = EXPERIMENTS[name.removeprefix(_PREFIX)](scale)
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, json.dumps({"scale": settings, "table": table.to_record()}) + "\n")
+    return table
+
+
+def _on_real_hosts(
+    name: str, scale: RealPlacementStudy, work: Path | None, minutes: float | None, tell: Tell
+) -> list[Table]:
+    from streamtune.experiments.placement.real_tables import blind_table, bytes_table, calibration_table, speed_table
+
+    engine = next(one for one in get_args(Engine) if name.endswith(one))
+    journal = Journal(None if work is None else work / "placement-real.jsonl", minutes)
+    try:
+        for lab, cells in _labs(engine, scale, journal, tell):
+            if any(journal.get(cell[0]) is None for cell in cells):
+                check_allowed()
+            measure(lab, cells)
+    except OutOfTimeError as error:
+        tell(f"{name}: {error}")
+    tables = [make(journal, engine) for make in (calibration_table, blind_table, bytes_table)]
+    return [*tables, speed_table(journal, engine)] if engine == "flink" else tables
+
+
+def _labs(engine: Engine, scale: RealPlacementStudy, journal: Journal, tell: Tell) -> list[tuple[RealLab, list[Cell]]]:
+    """Labs with what is to be measured on them, in this order."""
+
+    def cells(hosts: int) -> tuple[RealLab, list[Cell]]:
+        lab = RealLab(engine, hosts, scale, journal, tell)
+        calibrated = byte_cells(lab, "calibration") if hosts == scale.calibrate_on else []
+        blind = byte_cells(lab, "blind") if hosts == scale.blind_on else []
+        return lab, [*calibrated, *blind, *(byte_cells(lab, "thesis") if hosts in checked else [])]
+
+    checked = scale.hosts_for(engine)
+    found = [cells(hosts) for hosts in dict.fromkeys((scale.calibrate_on, scale.blind_on, *checked))]
+    # Timely has no flow control within an epoch: what it can take cannot be measured by flooding it.
+    return found + [(lab, curve_cells(lab)) for lab, _ in found if engine == "flink" and lab.hosts in checked]

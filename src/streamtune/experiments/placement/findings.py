@@ -6,9 +6,11 @@ import base64
 import html
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from streamtune.outputs import write_whole
 
 Cell = str | float | int | None
 
@@ -44,7 +46,15 @@ class Table:
             "note": self.note,
             "columns": list(self.columns),
             "rows": [list(row) for row in self.rows],
+            "charts": [asdict(chart) for chart in self.charts],
         }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Table:
+        """The reverse of ``to_record``."""
+        charts = tuple(Chart(**chart) for chart in record["charts"])
+        texts = (record["key"], record["title"], tuple(record["columns"]), tuple(map(tuple, record["rows"])))
+        return cls(*texts, record["thesis"], record["note"], charts)
 
     def to_markdown(self) -> str:
         lines = [f"### {self.title}", "", f"Thesis: {self.thesis}", ""]
@@ -115,6 +125,8 @@ def write_report(path: Path, tables: Sequence[Table], command: str) -> None:
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Placement, measured again</title>'
         f"<style>{_STYLE}</style></head><body><h1>Placement by graph partitioning, measured again</h1>"
-        f"<p>Made by <code>{html.escape(command)}</code> on the fluid model of hosts.</p>{body}</body></html>\n"
+        f"<p>Made by <code>{html.escape(command)}</code>. Figures and tables of the thesis are on the model of hosts, "
+        "calibrated on four real ones; what was measured on real hosts says so in its title.</p>"
+        f"{body}</body></html>\n"
     )
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)

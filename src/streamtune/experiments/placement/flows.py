@@ -1,4 +1,4 @@
-"""From a topology of the thesis, or a job of ours, to flows between tasks."""
+"""From a topology of the thesis, or one of our own jobs, to flows between tasks."""
 
 from __future__ import annotations
 

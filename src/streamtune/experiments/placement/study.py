@@ -258,7 +258,7 @@ def curve(scale: PlacementStudy) -> Table:
 
 
 def ordinary(scale: PlacementStudy) -> Table:
-    """One ordinary job of ours per family: what placement is worth where the thesis did not look."""
+    """One ordinary job per family: what placement is worth where the thesis did not look."""
     from streamtune.experiments.placement.ordinary import ordinary_rows
 
     columns = ("job", "tasks", "hosts", "scheduler", "between hosts, %", "MB/s between hosts", "imbalance")

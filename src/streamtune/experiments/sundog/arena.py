@@ -8,6 +8,8 @@ in the thesis, and never sees the queries that are judged.
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -18,6 +20,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
+from streamtune.outputs import write_whole
 from streamtune.sundog.features import FEATURES
 from streamtune.sundog.generator import generate
 from streamtune.sundog.knowledge import load_knowledge
@@ -83,22 +86,28 @@ class SundogArena:
 
     @cached_property
     def folder(self) -> Path:
-        """The generated world and its logs."""
-        folder = self.work / "world"
+        """The generated world and its logs; a folder that holds them already is taken as it is."""
         days = (self.scale.judged_days[-1] - _FIRST_DAY).days + 1
-        self.tell(f"generating {days * self.scale.lines_per_day:,} lines")
         world = WorldSettings(entities=self.scale.entities, start=_FIRST_DAY, days=days, seed=self.scale.seed)
         logs = LogSettings(lines=days * self.scale.lines_per_day, users=self.scale.users)
-        generate(self.spark, folder, world, logs)
+        made_of = f"{world.model_dump_json()}\n{logs.model_dump_json()}\n"
+        folder = self.work / "world"
+        done = folder / "settings.txt"
+        if not done.is_file() or done.read_text(encoding="utf-8") != made_of:
+            self.tell(f"generating {logs.lines:,} lines")
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(self.work / "out", ignore_errors=True)
+            shutil.rmtree(self.work / "learned", ignore_errors=True)
+            generate(self.spark, folder, world, logs)
+            write_whole(done, made_of)
         return folder
 
     @cached_property
     def pipeline(self) -> Sundog:
-        """The pipeline with all logs counted."""
+        """The pipeline with all logs counted; counting them again changes nothing."""
         knowledge = load_knowledge(self.folder / "knowledge")
         sundog = Sundog(self.spark, knowledge, str(self.work.absolute() / "out"), SundogSettings())
         self.tell("counting")
-        sundog.panes.clear()
         sundog.add(sundog.inputs([str((self.folder / "logs").absolute())]))
         return sundog
 
@@ -136,22 +145,36 @@ class SundogArena:
     def model(self, day: date, window: int) -> TreeModel:
         """A model trained on the features and the relevance of one day."""
         if (day, window) not in self._models:
+            folder = self.learned / f"model-{day}-{window}"
+            if folder.is_dir():
+                self._models[day, window] = TreeModel.load(folder)
+                return self._models[day, window]
             self.tell(f"training on {window} days to {day}")
             relevance = {pair: grade[0] for pair, grade in self.grades(day).items()}
             self._models[day, window] = self.trained(self.features(day, window), relevance, day, window)
+            self._models[day, window].save(folder)
         return self._models[day, window]
+
+    @property
+    def learned(self) -> Path:
+        """Where models are kept, apart for every scale: a study that was stopped goes on from them."""
+        digest = hashlib.sha256(repr((self.scale, self.sweep)).encode()).hexdigest()[:12]
+        folder = self.folder.parent / "learned" / digest
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def sweep(self) -> SweepSettings:
+        """What every model is chosen from, by cross-validation on queries that are not judged."""
+        scale = self.scale
+        return SweepSettings(
+            learning_rates=(0.1,), trees=scale.trees, depths=scale.depths, folds=scale.folds, seed=scale.seed
+        )
 
     def trained(self, table: pd.DataFrame, labels: dict[tuple[str, str], int], day: date, window: int) -> TreeModel:
         table = table[~table["entity"].isin(self.held_out)]
         table = sample_queries(table, labels, self.scale.labelled_pairs, self.scale.seed)
-        settings = SweepSettings(
-            learning_rates=(0.1,),
-            trees=self.scale.trees,
-            depths=self.scale.depths,
-            folds=self.scale.folds,
-            seed=self.scale.seed,
-        )
-        return train(examples(table, labels), day=day, window=window, settings=settings, spark=self.spark)
+        return train(examples(table, labels), day=day, window=window, settings=self.sweep, spark=self.spark)
 
     def ranking(self, model: TreeModel, day: date, window: int, judged: date) -> pd.DataFrame:
         """Top ten of the judged queries, by a model on the features of a day."""

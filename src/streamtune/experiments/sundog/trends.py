@@ -3,27 +3,31 @@
 To the features of the longest window come, for each of a few counts and probabilities, the logarithm of its ratio
 between a shorter window and a longer one that end on the same day, and whether the pair was searched for at all in the
 shorter one. A model with them and one without are trained on the same pairs, once to please by relevance, once by
-recency.
+recency; the parameters of each are chosen by cross-validation on queries that are not judged.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import xgboost
 
+from streamtune.dataflow.documents import read_document
 from streamtune.experiments.paper.findings import Check, Finding, Shown
 from streamtune.experiments.sundog.arena import SundogArena, top_ten
 from streamtune.experiments.sundog.rankings import FRESHNESS, KINDS, RELEVANCE, p_value
+from streamtune.outputs import write_whole
 from streamtune.sundog.evaluation import judge
 from streamtune.sundog.features import FEATURES
-from streamtune.sundog.training import Examples, fit
+from streamtune.sundog.labels import sample_queries
+from streamtune.sundog.training import Examples, fit, sweep
 
 _CHANGING = ("conditional_users", "joint_users", "joint_events", "related_probability_users")
 _PLACE = {RELEVANCE: 0, FRESHNESS: 1}
-_PARAMETERS = {"learning_rate": 0.1, "trees": 100, "depth": 4, "min_child_weight": 1.0, "subsample": 0.8}
 
 
 def with_trends(arena: SundogArena, day: date) -> tuple[pd.DataFrame, list[str]]:
@@ -56,7 +60,8 @@ def trends(arena: SundogArena) -> Finding:
             labels = {pair: grade[_PLACE[aim]] for pair, grade in grades.items()}
             for trendy in (False, True):
                 columns = [*FEATURES, *(added if trendy else [])]
-                score = _scores(table[~table["entity"].isin(arena.held_out)], asked, columns, labels, arena.scale.seed)
+                kept = arena.learned / f"trends-{day}-{aim}-{'with' if trendy else 'without'}.json"
+                score = _scores(arena, table[~table["entity"].isin(arena.held_out)], asked, columns, labels, kept)
                 ranked = top_ten(asked, score)
                 for kind in KINDS:
                     pool = {pair: grade[_PLACE[kind]] for pair, grade in grades.items()}
@@ -66,13 +71,23 @@ def trends(arena: SundogArena) -> Finding:
 
 
 def _scores(
-    train: pd.DataFrame, asked: pd.DataFrame, columns: list[str], labels: dict[tuple[str, str], int], seed: int
+    arena: SundogArena,
+    train: pd.DataFrame,
+    asked: pd.DataFrame,
+    columns: list[str],
+    labels: dict[tuple[str, str], int],
+    kept: Path,
 ) -> np.ndarray:
+    """Scores of the judged pairs. The chosen parameters are kept, since the sweep is what takes long."""
+    train = sample_queries(train, labels, arena.scale.labelled_pairs, arena.scale.seed)
     train = train.sort_values(["entity", "related"], kind="stable")
     label = np.array([labels[pair] for pair in zip(train["entity"], train["related"], strict=True)], np.int32)
     query = pd.factorize(train["entity"])[0].astype(np.int64)
     data = Examples(np.ascontiguousarray(train[columns].to_numpy(np.float32)), label, query)
-    booster = fit(data, np.arange(len(label)), _PARAMETERS, seed)
+    if not kept.is_file():
+        write_whole(kept, json.dumps(sweep(data, arena.sweep, arena.spark)[0]))
+    best = read_document(kept)
+    booster = fit(data, np.arange(len(label)), best, arena.scale.seed)
     return np.asarray(booster.predict(xgboost.DMatrix(asked[columns].to_numpy(np.float32), nthread=1)))
 
 

@@ -59,8 +59,11 @@ class FlinkDistribution:
 def java_tool(name: str) -> str:
     """The path of ``java`` or ``javac``; JAVA_HOME goes before PATH."""
     home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / name).exists():
-        return str(Path(home) / "bin" / name)
+    given = Path(home) / "bin" / name if home else None
+    if given is not None and given.exists():
+        if not os.access(given, os.X_OK):
+            raise EngineError(f"{given} cannot be executed: change its permissions, or set JAVA_HOME to another JDK")
+        return str(given)
     found = shutil.which(name)
     if found is None:
         raise EngineError(
@@ -73,7 +76,11 @@ def java_tool(name: str) -> str:
 def check_java() -> str:
     """The path of a ``java`` that Flink can run on."""
     java = java_tool("java")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise EngineError(f"{java} cannot be executed: {error.strerror}. Set JAVA_HOME to another JDK") from error
+    told = answer.stderr
     match = re.search(r'version "(\d+)', told)
     if match is None or int(match[1]) < _OLDEST_JAVA:
         first = told.splitlines()[0] if told else "nothing"

@@ -17,6 +17,8 @@ def program_argument(spec: JobSpec, plan: Plan, rates_file: Path, settings: Work
     """The job as the JSON that ``EmulatedJob.java`` reads."""
     if spec.physics is None:
         raise EngineError(f"job '{spec.job.name}' has no physics: the Flink workload needs it to emulate operators")
+    if any(one.shares for one in spec.physics.values()):
+        raise EngineError(f"job '{spec.job.name}' has shares in its physics, which only the simulator emulates")
     spec.job.check_plan(plan)
     flow = spec.job.dataflow
     partitioning = {(edge.source, edge.target): edge.partitioning for edge in flow.edges}
@@ -28,7 +30,7 @@ def program_argument(spec: JobSpec, plan: Plan, rates_file: Path, settings: Work
             "type": operator.type,
             "parallelism": plan[key],
             "inputs": [{"from": one, "partitioning": partitioning[one, key]} for one in flow.predecessors(key)],
-            "physics": spec.physics[key].model_dump(mode="json"),
+            "physics": spec.physics[key].model_dump(mode="json", exclude={"shares"}),
         }
         if operator.window is not None:
             entry["window"] = operator.window.model_dump(mode="json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism
+from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism, true_ratios
 from streamtune.dataflow.spec import JobSpec
 from streamtune.errors import EngineError
 from streamtune.readings.demand import input_rates
@@ -31,7 +31,8 @@ def scale_spec(
     if spec.physics is None:
         raise EngineError(f"job '{spec.job.name}' has no physics: there is nothing to scale")
     selectivities = {key: one.selectivity for key, one in spec.physics.items()}
-    demand = input_rates(spec.job.dataflow, selectivities, peak_rates)
+    flow = spec.job.dataflow
+    demand = input_rates(flow, selectivities, peak_rates, true_ratios(flow, spec.physics))
     factor = max(1.0, max(demand.values()) / max_rate_per_s)
     small_demand = {key: rate / factor for key, rate in demand.items()}
     physics = {

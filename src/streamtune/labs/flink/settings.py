@@ -56,7 +56,9 @@ class WorkloadSettings(Settings):
 
     key_groups: int = Field(default=2048, ge=1, le=32768, description="Flink's maximum parallelism of the job")
     checkpoint_s: float = Field(default=5.0, gt=0, description="seconds between checkpoints")
-    limit: int | None = Field(default=None, ge=0, description="how many records a source makes; None is no end")
+    limit: int | None = Field(
+        default=None, ge=0, description="how many records a source makes; without it, it never ends"
+    )
 
 
 class ClusterSettings(Settings):
@@ -71,7 +73,7 @@ class ClusterSettings(Settings):
     job_manager_heap_mb: int = Field(default=384, ge=128, description="heap of the JobManager")
     task_heap_mb: int = Field(default=512, ge=64, description="heap of each TaskManager for the jobs' own objects")
     network_mb: int = Field(default=128, ge=16, description="network buffers of each TaskManager")
-    managed_mb_per_slot: int = Field(default=3, ge=0, description="memory for SQL operators; taken when they need it")
+    managed_mb_per_slot: int = Field(default=24, ge=0, description="memory for SQL operators; taken when they need it")
     rpc_timeout_s: int = Field(
         default=10, ge=1, description="how long processes wait for each other; thousands of subtasks take minutes"
     )

@@ -16,6 +16,7 @@ from streamtune.labs.flink.distribution import FlinkDistribution
 from streamtune.labs.flink.jar import EMULATED_JOB, SQL_JOB, workload_jar
 from streamtune.labs.flink.program import program_argument
 from streamtune.labs.flink.settings import WorkloadSettings
+from streamtune.labs.flink.sql_script import statements
 
 
 class Submitter:
@@ -52,12 +53,11 @@ class Submitter:
         return program, rates_file
 
     def sql_program(self, script: str) -> Program:
-        """How to start a SQL script: statements end with a semicolon at the end of a line."""
-        statements = [part.strip() for part in f"{script.strip()}\n".split(";\n")]
-        statements = [part for part in statements if part]
-        if not statements:
+        """How to start a SQL script: statements end with semicolons, a statement set is one of them."""
+        found = statements(script)
+        if not found:
             raise EngineError("the SQL script is empty: it needs CREATE TABLE statements and one INSERT")
-        return Program(self.jar_id, SQL_JOB, tuple(statements))
+        return Program(self.jar_id, SQL_JOB, tuple(found))
 
     @staticmethod
     def offer(rates_file: Path, rates: Mapping[str, float]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ class FlinkOnHosts:
         self.settings = settings or FlinkHostSettings()
         self._folder = tempfile.TemporaryDirectory(prefix="streamtune-flink-hosts-")
         self._children: list[subprocess.Popen[Any]] = []
+        self._client: subprocess.Popen[Any] | None = None
 
     @property
     def folder(self) -> Path:
@@ -130,24 +132,38 @@ class FlinkOnHosts:
         """Run the work to its end; bytes are counted from before the submission until after the last task."""
         job = self.folder / "work.txt"
         job.write_text("\n".join(_lines(work)) + "\n", encoding="utf-8")
+        before = self.network.traffic()
+        answer = self._client_answer(str(job), timeout_s)
+        if not answer.startswith("RUNTIME_MS"):
+            raise EngineError(f"the job failed: {answer.removeprefix('FAILED').strip()[-_TAIL_CHARACTERS:]}")
+        traffic = tuple(now - then for now, then in zip(self.network.traffic(), before, strict=True))
+        emitted = sum(count for _, count in work.sources.values())
+        return HostRun(traffic, {}, emitted, float(answer.split()[1]) / 1000)
+
+    def _client_answer(self, name: str, timeout_s: float) -> str:
+        """What the client says to the name of a work file. It is started once: a JVM a job costs more than the job."""
+        if self._client is None or self._client.poll() is not None:
+            self._client = self._started_client()
+        client = self._client
+        assert client.stdin is not None
+        assert client.stdout is not None
+        client.stdin.write(f"{name}\n".encode())
+        client.stdin.flush()
+        if not select.select([client.stdout], [], [], timeout_s)[0]:
+            client.kill()
+            raise EngineError(f"the job was not done after {timeout_s:g} s: give a longer timeout or fewer tuples")
+        answer = client.stdout.readline().decode(errors="replace").strip()
+        log = self.folder / "client.log"
+        return answer or f"FAILED {log.read_text(encoding='utf-8', errors='replace').strip()}"
+
+    def _started_client(self) -> subprocess.Popen[Any]:
         way = "pinned" if self.settings.pinned else "grouped"
         command = [java_tool("java"), *JAVA_FLAGS, "-Xmx160m", "-cp", f"{class_path()}{os.pathsep}{self._jar}"]
-        command += ["UnrolledJob", str(job), self.network.address(0), str(_REST_PORT), str(self._jar), way]
-        before = self.network.traffic()
-        try:
-            done = subprocess.run(
-                self.network.command(0, command), capture_output=True, text=True, timeout=timeout_s, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise EngineError(
-                f"the job was not done after {timeout_s:g} s: give a longer timeout or fewer tuples"
-            ) from error
-        if done.returncode != 0 or "RUNTIME_MS" not in done.stdout:
-            raise EngineError(f"the job failed: {(done.stderr or done.stdout).strip()[-_TAIL_CHARACTERS:]}")
-        traffic = tuple(now - then for now, then in zip(self.network.traffic(), before, strict=True))
-        seconds = float(done.stdout.split("RUNTIME_MS")[1].split()[0]) / 1000
-        emitted = sum(count for _, count in work.sources.values())
-        return HostRun(traffic, {}, emitted, seconds)
+        command += ["UnrolledJob", self.network.address(0), str(_REST_PORT), str(self._jar), way]
+        with (self.folder / "client.log").open("wb") as log:
+            client = self.network.start(0, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        self._children.append(client)
+        return client
 
     def _last_words(self, dead: list[int]) -> str:
         names = ["jobmanager", *(f"taskmanager{host}" for host in range(self.network.count))]
@@ -162,6 +178,7 @@ class FlinkOnHosts:
         for child in self._children:
             child.wait(timeout=10)
         self._children.clear()
+        self._client = None
         self._folder.cleanup()
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""The one place where this lab leans on an engine of ours: keys that bytewax routes to a wanted worker."""
+"""The one place where this lab depends on one of our engines: keys that bytewax routes to a wanted worker."""
 
 from streamtune.engines.timely.placement import worker_keys
 

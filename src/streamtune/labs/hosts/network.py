@@ -103,9 +103,15 @@ class HostNetwork:
             _ip("-n", name, "addr", "add", f"{self.address(host)}/16", "dev", "eth0")
             _ip("-n", name, "link", "set", "eth0", "up")
             _ip("-n", name, "link", "set", "lo", "up")
-            if self.mbit_per_s is not None:
-                for place, device in ((name, "eth0"), (self.switch, port)):
-                    self._limit(place, device, self.mbit_per_s)
+        if self.mbit_per_s is not None:
+            self.limit(self.mbit_per_s)
+
+    def limit(self, mbit_per_s: float) -> None:
+        """Give every link another bandwidth while the lab runs."""
+        for host in range(self.count):
+            self._limit(self.name(host), "eth0", mbit_per_s)
+            self._limit(self.switch, f"s{host}", mbit_per_s)
+        self.mbit_per_s = mbit_per_s
 
     @staticmethod
     def _limit(namespace: str, device: str, mbit_per_s: float) -> None:
@@ -123,13 +129,20 @@ class HostNetwork:
         command: Sequence[str],
         *,
         env: dict[str, str] | None = None,
+        stdin: IO[Any] | int | None = subprocess.DEVNULL,
         stdout: IO[Any] | int | None = subprocess.DEVNULL,
         stderr: IO[Any] | int | None = subprocess.DEVNULL,
         cwd: Path | None = None,
     ) -> subprocess.Popen[Any]:
         """Start a process on a host; it ends with the lab at the latest."""
         child = subprocess.Popen(
-            self.command(host, command), env=env, stdout=stdout, stderr=stderr, cwd=cwd, start_new_session=True
+            self.command(host, command),
+            env=env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            start_new_session=True,
         )
         self._children.append(child)
         return child

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
-from streamtune.models.capacity.belief import WEIGHTS, CapacityBelief
+from streamtune.models.capacity.belief import LEVEL, WEIGHTS, CapacityBelief
 
 Floats = npt.NDArray[np.float64]
 
 # Without a history: any level, close to linear scaling, busy time right to about 5 %.
-_FLAT_MEAN = (8.0, 0.97, -0.10, 0.0)
-_FLAT_SD = (6.0, 0.04, 0.20, 0.05)
+_FLAT_MEAN = (8.0, 0.97, -0.10, 0.0, 0.0)
+_FLAT_SD = (6.0, 0.04, 0.20, 0.05, 0.005)
 _FLAT_NOISE = 0.03
 _ITERATIONS = 200
 # How many operators the flat prior counts as, so that a type seen only a few times stays uncertain.
@@ -39,6 +39,16 @@ class TypePrior(Frozen):
     noise_sd: float = Field(gt=0)
     operators: int = Field(default=0, ge=0, description="how many operators it rests on")
     readings: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_release_0_1_0(cls, data: Any) -> Any:
+        """Up to release 0.1.0 the bias did not grow with parallelism: four weights."""
+        if isinstance(data, dict) and len(data.get("mean", ())) == WEIGHTS - 1:
+            wide = np.diag(np.square(_FLAT_SD))
+            wide[:-1, :-1] = data["covariance"]
+            data = {**data, "mean": (*data["mean"], 0.0), "covariance": tuple(tuple(row) for row in wide.tolist())}
+        return data
 
     @classmethod
     def flat(cls) -> Self:
@@ -83,8 +93,8 @@ class CapacityPrior(Frozen):
 class CurveSums:
     """What G operators of one type contribute, as sums over their readings with rows x and values y."""
 
-    xx: Floats  # G × 4 × 4
-    xy: Floats  # G × 4
+    xx: Floats  # G × 5 × 5
+    xy: Floats  # G × 5
     yy: Floats  # G
     count: Floats  # G
 
@@ -107,16 +117,22 @@ class CurveSums:
     def where(self, chosen: npt.NDArray[np.bool_]) -> CurveSums:
         return CurveSums(self.xx[chosen], self.xy[chosen], self.yy[chosen], self.count[chosen])
 
+    def less(self, level: Floats) -> CurveSums:
+        """The sums of the same readings with each operator's ``level`` taken off them."""
+        xy = self.xy - level[:, None] * self.xx[:, :, LEVEL]
+        yy = self.yy - 2 * level * self.xy[:, LEVEL] + level**2 * self.count
+        return CurveSums(self.xx, xy, yy, self.count)
 
-def fit_type(sums: CurveSums) -> TypePrior:
+
+def fit_type(sums: CurveSums, flat: TypePrior | None = None) -> TypePrior:
     r"""Expectation maximisation of a linear model with random weights per operator.
 
     .. math::
         y_{gi} = x_{gi} w_g + \varepsilon, \quad w_g \sim N(m, S), \quad \varepsilon \sim N(0, \sigma^2)
 
-    The flat prior counts as a few more operators.
+    The ``flat`` prior counts as a few more operators.
     """
-    flat = TypePrior.flat()
+    flat = flat or TypePrior.flat()
     flat_mean, flat_cov = np.array(flat.mean), np.array(flat.covariance)
     groups, readings = len(sums.count), float(sums.count.sum())
     mean, cov, variance = flat_mean, flat_cov, flat.noise_sd**2

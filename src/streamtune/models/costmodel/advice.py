@@ -83,13 +83,13 @@ def candidate_degrees(
     fixed: Mapping[str, int] | None = None,
 ) -> Ints:
     """Distinct plans, candidates × operators. ``fixed`` operators keep their parallelism in all of them."""
-    limit = min(job.max_parallelism, cluster.cores)
     keys = list(job.dataflow.index)
+    limits = np.array([min(job.limit_of(key), cluster.cores) for key in keys], dtype=np.int64)
     for key, degree in (fixed or {}).items():
-        if degree > limit:
+        if degree > limits[keys.index(key)]:
             raise StreamTuneError(
                 f"operator '{key}' is kept at parallelism {degree}, but the hosts have {cluster.cores} cores and the "
-                f"job's limit is {job.max_parallelism}: lower it, or add hosts"
+                f"job's limit is {job.limit_of(key)}: lower it, or add hosts"
             )
     known = {key: value for key, value in (selectivities or {}).items() if np.isfinite(value)}
     base = model.optisample.degrees(job, 10**6, rates=rates, known=known)
@@ -99,10 +99,10 @@ def candidate_degrees(
     overall = np.exp(random.uniform(np.log(0.25), np.log(4.0), size=(draws, 1)))
     single = np.exp(random.normal(0.0, 0.35, size=(draws, len(keys))))
     overall[0], single[0] = 1.0, 1.0  # OptiSample's own plan is always among them
-    degrees = np.clip(np.ceil(centre * overall * single - 1e-9), 1, limit).astype(np.int64)
+    degrees = np.clip(np.ceil(centre * overall * single - 1e-9), 1, limits).astype(np.int64)
     # Equal parallelism lets operators chain, which independent draws would hardly ever hit.
-    even = np.unique(np.geomspace(1, limit, 16).round().astype(np.int64))
-    degrees = np.concatenate([degrees, np.repeat(even[:, None], len(keys), axis=1)])
+    even = np.unique(np.geomspace(1, limits.max(), 16).round().astype(np.int64))
+    degrees = np.concatenate([degrees, np.minimum(even[:, None], limits[None, :])])
     for key, degree in (fixed or {}).items():
         degrees[:, keys.index(key)] = degree
     unique: Ints = np.unique(degrees, axis=0)

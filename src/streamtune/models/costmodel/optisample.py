@@ -15,6 +15,7 @@ import numpy as np
 from streamtune.dataflow import Job, Observation, Operator
 from streamtune.dataflow.chaining import grouping_numbers
 from streamtune.readings.demand import demanded_rates
+from streamtune.readings.selectivity import selectivity as selectivity_of
 
 # An operator this busy runs at what its instances can do.
 SATURATED = 0.9
@@ -96,9 +97,7 @@ class OptiSample:
                     per_record = metrics.parallelism / metrics.records_in_per_s / TARGET_BUSY
                     factors.setdefault(operator.type, []).append(per_record)
                 if metrics.records_out_per_s > 0:
-                    selectivities.setdefault(operator.type, []).append(
-                        metrics.records_out_per_s / metrics.records_in_per_s
-                    )
+                    selectivities.setdefault(operator.type, []).append(selectivity_of(metrics))
         return cls(
             {kind: float(np.median(values)) for kind, values in sorted(factors.items())},
             {kind: float(np.exp(np.mean(np.log(values)))) for kind, values in sorted(selectivities.items())},

@@ -1,12 +1,4 @@
-r"""Performance over CPU and memory as a formula: the simulator's physics, calibrated on real curves.
-
-.. math:: \frac{1}{\mathit{perf}(c, m)} = \frac{1}{a\,\mathrm{sat}(c)} +
-          \frac{b}{\mathrm{sat}(c)^\kappa}\max(0, 1 - \tfrac{m - m_0}{s})^{\gamma}
-
-:math:`\mathrm{sat}(c) = (c^{-k} + C^{-k})^{-1/k}`: linear in the cores up to the C that the operator's threads can use.
-The second term is the time a record waits for state that does not fit: s MiB of state, :math:`m_0` MiB for the process
-itself; large γ is a cliff just below s, γ = 1 a gradual rise.
-"""
+"""Performance over CPU and memory: the simulator's physics of an instance, calibrated on real curves."""
 
 from __future__ import annotations
 
@@ -18,6 +10,7 @@ import numpy.typing as npt
 from pydantic import Field
 from scipy.optimize import least_squares
 
+from streamtune.dataflow.physics import ResourcePhysics
 from streamtune.frozen import Frozen
 from streamtune.provisioning.problem import ProvisioningError
 from streamtune.provisioning.sampling.samples import Provision, Sample
@@ -37,16 +30,23 @@ class InstancePhysics(Frozen):
     process_mb: float = Field(default=14.0, ge=0, description="m₀: MiB the process needs itself.")
     shape: float = Field(default=1.0, gt=0, description="γ: 1 rises gradually, less than 1 drops off a cliff.")
 
+    @property
+    def resources(self) -> ResourcePhysics:
+        """The same for an operator of a simulated job, whose service time is that of one core."""
+        names = ("cores", "bend", "miss_cpu", "state_mb", "process_mb", "shape")
+        known = {name: getattr(self, name) for name in names}
+        return ResourcePhysics(**known, miss=self.miss_s * self.rate_per_core)
+
     def performance(self, cpu: npt.ArrayLike, memory_mb: npt.ArrayLike) -> Floats:
-        """Records/s of one instance.
+        """Records/s of one instance: :class:`ResourcePhysics` has the formula.
 
         >>> InstancePhysics(rate_per_core=100, cores=2, bend=50).performance([0.5, 4.0], 64).round(3).tolist()
         [50.0, 200.0]
         """
-        c, m = np.asarray(cpu, dtype=np.float64), np.asarray(memory_mb, dtype=np.float64)
-        served = (c**-self.bend + self.cores**-self.bend) ** (-1 / self.bend)
-        missing = np.clip(1 - (m - self.process_mb) / self.state_mb, 0.0, 1.0) ** self.shape
-        return np.asarray(1 / (1 / (self.rate_per_core * served) + self.miss_s * missing / served**self.miss_cpu))
+        c, m = np.broadcast_arrays(np.asarray(cpu, dtype=np.float64), np.asarray(memory_mb, dtype=np.float64))
+        resources = self.resources
+        relative = [resources.relative(one, other) for one, other in zip(c.flat, m.flat, strict=True)]
+        return self.rate_per_core * np.array(relative).reshape(c.shape)
 
 
 def calibrate(samples: Sequence[Sample]) -> tuple[InstancePhysics, float]:

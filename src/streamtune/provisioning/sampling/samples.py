@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from pydantic import Field, ValidationError
 
+from streamtune.dataflow.documents import DocumentError, parse_json, read_text
 from streamtune.frozen import Frozen
+from streamtune.outputs import check_output, write_whole
 from streamtune.provisioning.problem import ProvisioningError
 
 
@@ -71,24 +73,19 @@ class Sampler(Protocol):
 
 def write_samples(file: Path, operator: str, samples: Sequence[Sample], notes: dict[str, Any]) -> None:
     """One JSON document per operator."""
-    if file.exists() and not file.is_file():
-        raise ProvisioningError(f"{file} is no ordinary file: choose another --out")
     document = {"operator": operator, **notes, "samples": [one.model_dump(exclude_none=True) for one in samples]}
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ProvisioningError(f"{file} cannot be written: {error.strerror}. Choose another --out") from error
+    check_output(file, "--out")
+    write_whole(file, json.dumps(document, indent=1) + "\n")
 
 
 def read_samples(file: Path) -> tuple[str, list[Sample]]:
     """The operator's name and its samples."""
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = parse_json(read_text(file))
         return str(document["operator"]), [Sample.model_validate(one) for one in document["samples"]]
-    except OSError as error:
-        raise ProvisioningError(f"{file} cannot be read: {error.strerror}. Check the path") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except DocumentError as error:
+        raise ProvisioningError(f"{file} {error.problem}") from error
+    except (KeyError, TypeError) as error:
         raise ProvisioningError(f"{file} holds no samples: 'streamtune provision sample' writes such files") from error
     except ValidationError as error:
         first = error.errors()[0]

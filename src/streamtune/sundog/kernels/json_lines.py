@@ -185,7 +185,7 @@ def _string(data: NDArray[np.uint8], at: int, end: int, text: NDArray[np.uint8],
 
 @compiled
 def _escaped(byte: int) -> int:
-    """What stands for ``\\n`` and its like; 0 for ``\\u`` and everything that is no escape."""
+    """What stands for ``\\n`` and its like; 0 for ``\\u`` and everything that is not an escape."""
     if byte in (_QUOTE, _BACKSLASH, 47):
         return byte
     if byte == 110:

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from streamtune.sundog.kernels.compilation import compiled
 from streamtune.sundog.kernels.hashing import bucket_of
-from streamtune.sundog.kernels.sketch import DENSE_WORDS, MOST_COUPONS, most_words, write_distinct, write_union
+from streamtune.sundog.kernels.sketch import (
+    DENSE_WORDS,
+    MOST_COUPONS,
+    SEEN_ROOM,
+    most_words,
+    union_size,
+    write_distinct,
+    write_union,
+)
 
 _32 = np.uint64(32)
 
@@ -125,3 +133,34 @@ def merge_rows(
         out_lengths[group] = write_union(words, begins, lengths, order, first, at, out_words, word)
         word += out_lengths[group]
     return out_days, out_keys, out_events, out_lengths, out_words[:word]
+
+
+@compiled
+def count_rows(
+    order: NDArray[np.int64],
+    keys: NDArray[np.uint32],
+    events: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+    words: NDArray[np.uint32],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Key, events and users of all rows of a key together, whatever their days; ``order`` sorts the rows by key."""
+    rows = len(order)
+    begins = np.empty(rows, np.int64)
+    begin = 0
+    for row in range(rows):
+        begins[row] = begin
+        begin += lengths[row]
+    groups = 0
+    for at in range(rows):
+        groups += at == 0 or keys[order[at]] != keys[order[at - 1]]
+    out_keys, out_events, users = np.empty(groups, np.int64), np.zeros(groups, np.int64), np.empty(groups, np.int64)
+    seen = np.zeros(SEEN_ROOM, np.uint32)
+    at = 0
+    for group in range(groups):
+        first, key = at, keys[order[at]]
+        while at < rows and keys[order[at]] == key:
+            out_events[group] += events[order[at]]
+            at += 1
+        out_keys[group] = key
+        users[group] = union_size(words, begins, lengths, order, first, at, seen)
+    return out_keys, out_events, users

@@ -26,6 +26,7 @@ PRECISION = 14
 REGISTERS = 1 << PRECISION
 DENSE_WORDS = REGISTERS // 4
 MOST_COUPONS = 3000
+SEEN_ROOM = 8192  # of the table that counts up to MOST_COUPONS + 1 different coupons
 _INDEX_BITS = 26
 _BETWEEN = _INDEX_BITS - PRECISION  # index bits of a coupon that are value bits of a register
 _LARGEST = 64 - PRECISION + 1
@@ -112,11 +113,16 @@ def estimate(words: NDArray[np.uint32], begin: int, length: int) -> int:
     """Unique users of the sketch ``words[begin:begin + length]``, as a whole number."""
     if length <= MOST_COUPONS:
         return length
+    registers = np.zeros(REGISTERS, np.uint8)
+    _unpack(words, begin, registers)
+    return _estimate_registers(registers)
+
+
+@compiled
+def _estimate_registers(registers: NDArray[np.uint8]) -> int:
     histogram = np.zeros(_LARGEST + 1, np.int64)
-    for word in range(begin, begin + DENSE_WORDS):
-        held = words[word]
-        for part in range(4):
-            histogram[np.int64(held >> np.uint32(8 * part) & np.uint32(255))] += 1
+    for register in registers:
+        histogram[register] += 1
     total = REGISTERS * _tau(1.0 - histogram[_LARGEST] / REGISTERS)
     for value in range(_LARGEST - 1, 0, -1):
         total = 0.5 * (total + histogram[value])
@@ -199,14 +205,84 @@ def write_union(
         return write_distinct(gathered, 0, total, into, at)
     registers = np.zeros(REGISTERS, np.uint8)
     for place in range(first, last):
-        begin, length = begins[rows[place]], lengths[rows[place]]
-        if length > MOST_COUPONS:
-            _unpack(words, begin, registers)
-        else:
-            for word in range(begin, begin + length):
-                _offer(registers, words[word])
+        _raise(registers, words, begins[rows[place]], np.int64(lengths[rows[place]]))
     _pack(registers, into, at)
     return DENSE_WORDS
+
+
+@compiled
+def union_size(
+    words: NDArray[np.uint32],
+    begins: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    first: int,
+    last: int,
+    seen: NDArray[np.uint32],
+) -> int:
+    """The estimate of ``write_union``'s sketch, without making it.
+
+    Coupons are counted in a hash table rather than sorted; their upper bits are a hash already. ``seen`` has
+    ``SEEN_ROOM`` places, all zero, and is all zero again afterwards.
+    """
+    if last - first == 1:
+        return estimate(words, begins[rows[first]], np.int64(lengths[rows[first]]))
+    total, dense = 0, False
+    for place in range(first, last):
+        total += lengths[rows[place]]
+        dense |= lengths[rows[place]] > MOST_COUPONS
+    if not dense:
+        distinct = _count_distinct(words, begins, lengths, rows, first, last, seen, min(total, MOST_COUPONS + 1))
+        if distinct <= MOST_COUPONS:
+            return distinct
+    registers = np.zeros(REGISTERS, np.uint8)
+    for place in range(first, last):
+        _raise(registers, words, begins[rows[place]], np.int64(lengths[rows[place]]))
+    return _estimate_registers(registers)
+
+
+@compiled
+def _raise(registers: NDArray[np.uint8], words: NDArray[np.uint32], begin: int, length: int) -> None:
+    """Raise the registers by a sketch of either form."""
+    if length > MOST_COUPONS:
+        _unpack(words, begin, registers)
+    else:
+        for word in range(begin, begin + length):
+            _offer(registers, words[word])
+
+
+@compiled
+def _count_distinct(
+    words: NDArray[np.uint32],
+    begins: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    first: int,
+    last: int,
+    seen: NDArray[np.uint32],
+    most: int,
+) -> int:
+    """Different coupons, counted up to ``most``. A coupon is never 0, so 0 is a free place."""
+    bits = 3
+    while 1 << bits < 2 * most:
+        bits += 1
+    shift, mask, distinct = np.uint32(32 - bits), np.int64((1 << bits) - 1), 0
+    for place in range(first, last):
+        begin = begins[rows[place]]
+        for word in range(begin, begin + lengths[rows[place]]):
+            coupon = words[word]
+            at = np.int64(coupon >> shift)
+            while seen[at] != 0 and seen[at] != coupon:
+                at = at + 1 & mask
+            if seen[at] == 0:
+                seen[at] = coupon
+                distinct += 1
+                if distinct == most:
+                    break
+        if distinct == most:
+            break
+    seen[: 1 << bits] = 0
+    return distinct
 
 
 @compiled

@@ -28,7 +28,7 @@ class ClassifierEstimator(NeedEstimator):
         self._is_fitted = False
 
     def learn(self, lesson: Lesson, situation: Situation) -> None:
-        vectors = self._model.vectors(situation.source_rates, situation.selectivities)
+        vectors = self._model.vectors(situation.source_rates, situation.selectivities, situation.edge_ratios)
         keys = [
             key
             for key, label in lesson.labels.items()
@@ -46,14 +46,13 @@ class ClassifierEstimator(NeedEstimator):
         if not self._is_fitted:
             self._model_f.fit(self._vectors, self._degrees, self._labels, self._weights)
             self._is_fitted = True
-        vectors = self._model.vectors(situation.source_rates, situation.selectivities)
-        limit = self._job.max_parallelism
-        degrees = np.arange(1, limit + 1)
+        vectors = self._model.vectors(situation.source_rates, situation.selectivities, situation.edge_ratios)
         verdicts = {}
         for operator in self._job.dataflow.operators:
             if operator.is_source:
                 continue
-            chance = self._model_f.probability(np.tile(vectors[operator.id], (limit, 1)), degrees)
+            limit = self._job.limit_of(operator.id)
+            chance = self._model_f.probability(np.tile(vectors[operator.id], (limit, 1)), np.arange(1, limit + 1))
             # M_f = 0 below the threshold, strictly.
             needed = float(np.nextafter(1 - self._settings.threshold, 1))
             verdicts[operator.id] = Verdict(1 - chance, needed, f"{self._settings.classifier} on the encoder's vector")

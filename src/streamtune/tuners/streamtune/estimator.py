@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ class Situation:
     demand: Mapping[str, float]
     selectivities: Mapping[str, float]
     reports_backpressure: bool = True
+    edge_ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    rate_sd: float = 0.0  # of the logarithm of the rates
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,13 @@ class Verdict:
     needed: float
     told: str = ""
 
-    @property
+    @cached_property
     def degree(self) -> int:
         """The least parallelism that is safe enough; the safest where none is."""
         enough = self.safe >= self.needed
         return int(np.argmax(enough)) + 1 if enough.any() else int(np.argmax(self.safe)) + 1
 
-    @property
+    @cached_property
     def is_reached(self) -> bool:
         return bool((self.safe >= self.needed).any())
 
@@ -52,4 +55,4 @@ class NeedEstimator(ABC):
 
     @abstractmethod
     def judge(self, situation: Situation) -> dict[str, Verdict]:
-        """A verdict on every operator except sources."""
+        """A verdict on every operator except sources that are not to be tuned."""

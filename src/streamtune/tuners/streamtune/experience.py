@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,11 +12,17 @@ import numpy.typing as npt
 
 from streamtune.dataflow import Job, Observation
 from streamtune.readings import LabelSettings, label_observation
-from streamtune.readings.demand import input_rates
-from streamtune.readings.labels import BOTTLENECK, FINE
+from streamtune.readings.demand import carried_rates, input_rates
+from streamtune.readings.labels import BOTTLENECK, FINE, UNLABELLED
+from streamtune.readings.selectivity import observed_selectivity
+from streamtune.readings.shortfall import saturated_and_short
 
 # Rates that differ by less count as the same: selectivities are measured.
 _SAME_RATE = 0.005
+_NO_LIMIT = 1e18
+# What is remembered of a job; the oldest lessons go, an eighth at a time.
+KEPT_LESSONS = 512
+_DROPPED = 64
 
 
 @dataclass(frozen=True)
@@ -47,32 +54,79 @@ class Experience:
         self.labelling = labelling or LabelSettings()
         self._taken = dict.fromkeys(job.dataflow.index, 0.0)
         self._given = dict.fromkeys(job.dataflow.index, 0.0)
-        self.lessons: list[Lesson] = []
+        # Over every edge, and into its writer meanwhile.
+        self._carried: dict[tuple[str, str], tuple[float, float]] = {}
+        self._counted: set[tuple[str, str]] = set()
+        self.lessons: deque[Lesson] = deque(maxlen=KEPT_LESSONS)
+        size = len(job.dataflow.index)
+        self._labels, self._degrees, self._clean = _Rows(size), _Rows(size), _Rows(1)
+        self._offered, self._taken_then = _Rows(len(job.dataflow.sources)), _Rows(size)
 
     def add(self, observation: Observation) -> Lesson:
         labels = label_observation(self._job.dataflow, observation, self.labelling)
         # An engine without backpressure names bottlenecks itself, and may be told to look at more than we do.
         labels |= dict.fromkeys(observation.bottlenecks, BOTTLENECK)
+        if observation.reports_backpressure:
+            # Lack of backpressure says nothing for an operator that is busy all the time and takes too little.
+            short = saturated_and_short(self._job.dataflow, observation)
+            labels |= {key: UNLABELLED for key in short if labels[key] == FINE}
         lesson = Lesson(observation, labels)
-        self.lessons.append(lesson)
+        self._keep(lesson)
         for key, metrics in observation.operators.items():
             taken, given = metrics.records_in_per_s, metrics.records_out_per_s
             if taken > 0 and math.isfinite(taken) and math.isfinite(given):
                 self._taken[key] += taken * observation.window_s
                 self._given[key] += given * observation.window_s
+        self._carry(observation)
         return lesson
+
+    def _carry(self, observation: Observation) -> None:
+        """Add up what went over every edge; an observation that did not count it had all of the output on all edges."""
+        counted = observation.edge_rates
+        self._counted |= counted.keys()
+        for edge in self._job.dataflow.edges:
+            writer = observation.operators.get(edge.source)
+            if writer is None or not writer.records_in_per_s > 0:
+                continue
+            rate = counted.get((edge.source, edge.target), writer.records_out_per_s)
+            if math.isfinite(rate) and math.isfinite(writer.records_in_per_s):
+                over, into = self._carried.get((edge.source, edge.target), (0.0, 0.0))
+                seconds = observation.window_s
+                self._carried[edge.source, edge.target] = (
+                    over + rate * seconds,
+                    into + writer.records_in_per_s * seconds,
+                )
+
+    def _keep(self, lesson: Lesson) -> None:
+        """As arrays too, so that a recommendation takes no longer the more was learnt."""
+        self.lessons.append(lesson)
+        seen = lesson.observation
+        self._labels.add([float(lesson.labels[key]) for key in self._job.dataflow.index])
+        self._degrees.add([float(_parallelism(seen, key)) for key in self._job.dataflow.index])
+        self._clean.add([float(not seen.has_backpressure)])
+        self._offered.add([seen.source_rates.get(source.id, 0.0) for source in self._job.dataflow.sources])
+        # Where what was offered is a guess, what each operator took stands for it; NaN elsewhere.
+        taken = [_taken(seen, key) if seen.guessed_rates else math.nan for key in self._job.dataflow.index]
+        self._taken_then.add(taken)
 
     def selectivities(self) -> dict[str, float]:
         """Records out per record in over all observations; operators never observed at work are left out."""
-        return {key: self._given[key] / taken for key, taken in self._taken.items() if taken > 0}
+        ratios = observed_selectivity(list(self._taken.values()), list(self._given.values()))
+        return {key: ratio for key, ratio in zip(self._taken, ratios.tolist(), strict=True) if math.isfinite(ratio)}
+
+    def edge_ratios(self) -> dict[tuple[str, str], float]:
+        """Records over an edge per record into its writer, of the edges that were ever counted."""
+        return {edge: over / into for edge, (over, into) in self._carried.items() if into > 0 and edge in self._counted}
 
     def demand(self, source_rates: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, float]:
         """Records/s that must reach every operator; ``usual`` stands in for selectivities that were not observed."""
-        seen = self.selectivities()
         flow = self._job.dataflow
-        selectivities = {key: seen.get(key, usual.get(flow.operator(key).type, 1.0)) for key in flow.index}
         offered = {source.id: source_rates.get(source.id, 0.0) for source in flow.sources}
-        return input_rates(flow, selectivities, offered)
+        return input_rates(flow, self._selectivities(usual), offered, self.edge_ratios())
+
+    def _selectivities(self, usual: Mapping[str, float]) -> dict[str, float]:
+        seen = self.selectivities()
+        return {key: seen.get(key, usual.get(key, 1.0)) for key in self._job.dataflow.index}
 
     def bounds(self, demand: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, Bounds]:
         """The monotone closure of all lessons: over parallelism and over rate.
@@ -81,26 +135,60 @@ class Experience:
         at the same or a lower one. Old rates are carried through the selectivities known now, so that they compare.
         """
         keys = tuple(self._job.dataflow.index)
-        low, high = np.ones(len(keys), dtype=np.int64), np.full(len(keys), np.iinfo(np.int64).max)
+        if not self.lessons:
+            return dict.fromkeys(keys, Bounds())
         wanted = np.array([demand[key] for key in keys])
-        rates_of: dict[tuple[float, ...], npt.NDArray[np.float64]] = {}
-        for lesson in self.lessons:
-            offered = tuple(lesson.observation.source_rates.values())
-            if offered not in rates_of:
-                then = self.demand(lesson.observation.source_rates, usual)
-                rates_of[offered] = np.array([then[key] for key in keys])
-            rates = rates_of[offered]
-            degrees = np.array([_parallelism(lesson.observation, key) for key in keys])
-            label = np.array([lesson.labels[key] for key in keys])
-            short = (label == BOTTLENECK) & (wanted >= rates * (1 - _SAME_RATE))
-            enough = (label == FINE) & (wanted <= rates * (1 + _SAME_RATE)) & (degrees > 0)
-            enough &= not lesson.observation.has_backpressure
-            low = np.where(short, np.maximum(low, degrees + 1), low)
-            high = np.where(enough, np.minimum(high, degrees), high)
-        none = np.iinfo(np.int64).max
-        return {key: Bounds(int(low[i]), None if high[i] == none else int(high[i])) for i, key in enumerate(keys)}
+        rates = self._rates_then(self._selectivities(usual))
+        labels, degrees, clean = self._labels.rows, self._degrees.rows, self._clean.rows > 0
+        short = (labels == BOTTLENECK) & (wanted >= rates * (1 - _SAME_RATE))
+        enough = (labels == FINE) & (wanted <= rates * (1 + _SAME_RATE)) & (degrees > 0) & clean
+        low = np.where(short, degrees + 1, 1).max(axis=0)
+        high = np.where(enough, degrees, _NO_LIMIT).min(axis=0)
+        return {
+            key: Bounds(int(low[place]), None if high[place] == _NO_LIMIT else int(high[place]))
+            for place, key in enumerate(keys)
+        }
+
+    def _rates_then(self, selectivities: Mapping[str, float]) -> npt.NDArray[np.float64]:
+        """Lessons × operators: what reached each operator. Demand is linear in the rates of the sources."""
+        flow = self._job.dataflow
+        offered = np.zeros((len(flow.sources), len(flow.index)))
+        for number, source in enumerate(flow.sources):
+            offered[number, flow.index[source.id]] = 1.0
+        share = carried_rates(flow, offered, np.array([[selectivities[key] for key in flow.index]]), self.edge_ratios())
+        # What was offered may not be known, but what a saturated operator took is: it is short of anything above.
+        taken = self._taken_then.rows
+        rates: npt.NDArray[np.float64] = np.where(np.isnan(taken), self._offered.rows @ share, taken)
+        return rates
+
+
+class _Rows:
+    """Rows of numbers that are added one by one; the oldest are dropped when there are too many."""
+
+    def __init__(self, width: int) -> None:
+        self._kept = np.zeros((64, width))
+        self._size = 0
+
+    def add(self, row: list[float]) -> None:
+        if self._size == len(self._kept):
+            if self._size >= KEPT_LESSONS:
+                self._kept[:-_DROPPED] = self._kept[_DROPPED:]
+                self._size -= _DROPPED
+            else:
+                self._kept = np.concatenate([self._kept, np.zeros_like(self._kept)])
+        self._kept[self._size] = row
+        self._size += 1
+
+    @property
+    def rows(self) -> npt.NDArray[np.float64]:
+        return self._kept[: self._size]
 
 
 def _parallelism(observation: Observation, key: str) -> int:
     metrics = observation.operators.get(key)
     return 0 if metrics is None else metrics.parallelism
+
+
+def _taken(observation: Observation, key: str) -> float:
+    metrics = observation.operators.get(key)
+    return math.inf if metrics is None else metrics.records_in_per_s

@@ -39,7 +39,7 @@ class Memory:
             connection.execute(_TABLE)
             found = {str(row[1]) for row in connection.execute("pragma table_info(observations)")}
             if not {"number", "job", "shape", "observation"} <= found:
-                raise sqlite3.DatabaseError("its table 'observations' is not one of ours")
+                raise sqlite3.DatabaseError("its table 'observations' was not made by StreamTune")
             connection.execute("select number, job, shape, observation from observations").fetchone()
 
     @contextmanager

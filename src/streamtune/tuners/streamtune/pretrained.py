@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.models.capacity import CapacityPrior
+from streamtune.models.transfer.model import Levels, OperatorPrior
 from streamtune.readings import LabelSettings
 
 Floats = npt.NDArray[np.float64]
@@ -40,10 +41,23 @@ class Pretrained(Protocol):
     @property
     def known_types(self) -> frozenset[str]: ...
 
-    def vectors(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, Floats]:
+    def prior(self, levels: Levels) -> dict[str, OperatorPrior] | None:
+        """What past operators lend to this job's; None where the bundle keeps no past."""
+
+    def vectors(
+        self,
+        source_rates: Mapping[str, float],
+        selectivities: Mapping[str, float],
+        edge_ratios: Mapping[tuple[str, str], float] | None = None,
+    ) -> dict[str, Floats]:
         """The parallelism-agnostic vector of every operator."""
 
-    def thresholds(self, source_rates: Mapping[str, float], selectivities: Mapping[str, float]) -> dict[str, int]:
+    def thresholds(
+        self,
+        source_rates: Mapping[str, float],
+        selectivities: Mapping[str, float],
+        edge_ratios: Mapping[tuple[str, str], float] | None = None,
+    ) -> dict[str, int]:
         """The least parallelism of every operator that the encoder itself calls safe."""
 
     def warmup(self, rows: int, seed: int) -> tuple[Floats, Ints, Ints]:

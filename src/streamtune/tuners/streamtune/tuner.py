@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 from streamtune.dataflow import Job, Observation, Plan
+from streamtune.models.transfer.model import Levels, OperatorPrior
 from streamtune.readings import LabelSettings
-from streamtune.readings.metrics import LastKnownPlan, suspects
+from streamtune.readings.capacity import SATURATED_SHARE
+from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
 from streamtune.tuners.streamtune.estimator import NeedEstimator, Situation, Verdict
 from streamtune.tuners.streamtune.experience import Bounds, Experience
+from streamtune.tuners.streamtune.foresight import Foreseen, foresee
 from streamtune.tuners.streamtune.memory import Memory
 from streamtune.tuners.streamtune.posterior import PosteriorEstimator
 from streamtune.tuners.streamtune.pretrained import Pretrained
@@ -18,6 +23,8 @@ from streamtune.tuners.streamtune.settings import PaperStreamTuneSettings, Strea
 
 # The safe rule where no operator can be blamed for backpressure: suspects grow by a tenth, at least by one.
 _BLIND_GROWTH = 1.1
+# A source that is busy all the time is tried with so many times what it reads.
+_PROBE = 1.5
 
 
 class StreamTune(Tuner):
@@ -55,7 +62,8 @@ class StreamTune(Tuner):
         self._memory = memory
         self._known = LastKnownPlan(job)
         self._experience = Experience(job, None if model is None else model.labelling)
-        self._usual = {} if model is None else model.selectivities
+        self._prior = self._lent()
+        self._usual = self._usual_selectivities()
         self._estimator = self._make_estimator()
         for observation in [] if memory is None else memory.load():
             self._take_in(observation)
@@ -65,9 +73,29 @@ class StreamTune(Tuner):
         """The rule by which observations are labelled: the model's own."""
         return self._experience.labelling
 
+    @property
+    def prior(self) -> Mapping[str, OperatorPrior]:
+        """What past operators lend to each of the job's; empty without a model that keeps them."""
+        return self._prior
+
+    def _lent(self) -> dict[str, OperatorPrior]:
+        """What past operators lend to this job's."""
+        chosen = self.settings
+        if self._model is None or not chosen.use_history or chosen.estimator != "posterior":
+            return {}
+        used = (chosen.use_features, chosen.use_cluster, chosen.use_relatives, chosen.use_own_past)
+        return (self._model.prior(Levels(*used, chosen.kin)) or {}) if any(used) else {}
+
+    def _usual_selectivities(self) -> dict[str, float]:
+        """What stands in for the selectivity of an operator that was not observed."""
+        by_type = {} if self._model is None else self._model.selectivities
+        usual = {operator.id: by_type.get(operator.type, 1.0) for operator in self.job.dataflow.operators}
+        return usual | {key: math.exp(one.log_selectivity) for key, one in self._prior.items()}
+
     def _make_estimator(self) -> NeedEstimator:
-        make = PosteriorEstimator if self.settings.estimator == "posterior" else ClassifierEstimator
-        return make(self.job, self.settings, self._model)
+        if self.settings.estimator == "posterior":
+            return PosteriorEstimator(self.job, self.settings, self._model, self._prior)
+        return ClassifierEstimator(self.job, self.settings, self._model)
 
     def learn(self, observation: Observation) -> None:
         observation = self._known.complete(observation)
@@ -82,26 +110,55 @@ class StreamTune(Tuner):
     def _situation(self, observation: Observation) -> Situation:
         rates = observation.source_rates
         demand = self._experience.demand(rates, self._usual)
-        return Situation(rates, demand, self._experience.selectivities(), observation.reports_backpressure)
+        return Situation(
+            rates,
+            demand,
+            self._experience.selectivities(),
+            observation.reports_backpressure,
+            self._experience.edge_ratios(),
+            max(observation.rate_sds.values(), default=0.0),
+        )
 
     def verdicts(self, observation: Observation) -> dict[str, Verdict]:
         """What the estimator thinks of every operator at the rates of this observation."""
-        return self._estimator.judge(self._situation(observation))
+        situation = self._situation(observation)
+        return self._first_verdicts(situation) or self._estimator.judge(situation)
+
+    def first_plan(self, source_rates: Mapping[str, float], certainty: float | None = None) -> Foreseen | None:
+        """The plan for rates at which the job was not seen, all operators together; None without any past."""
+        if not isinstance(self._estimator, PosteriorEstimator):
+            return None
+        demand = self._experience.demand(source_rates, self._usual)
+        situation = Situation(source_rates, demand, self._experience.selectivities())
+        return foresee(self.job, self._estimator, situation, self._prior, certainty or self.settings.first_certainty)
+
+    def _first_verdicts(self, situation: Situation) -> dict[str, Verdict]:
+        """Before anything of the job was seen the operators are judged together."""
+        if self._experience.lessons or not self._prior or not isinstance(self._estimator, PosteriorEstimator):
+            return {}
+        certainty = self.settings.first_certainty
+        return foresee(self.job, self._estimator, situation, self._prior, certainty).verdicts
 
     def recommend(self, observation: Observation) -> Recommendation:
         observation = self._known.complete(observation)
         situation = self._situation(observation)
-        verdicts = self._estimator.judge(situation)
+        situation = replace(situation, demand=self._with_catch_up(observation, situation.demand))
+        probed = self._probed_sources(observation)
+        if probed:
+            raised = {key: rate * (_PROBE if key in probed else 1.0) for key, rate in situation.demand.items()}
+            situation = replace(situation, demand=raised)
+        verdicts = self._first_verdicts(situation) or self._estimator.judge(situation)
         bounds = self._experience.bounds(situation.demand, self._usual) if self.settings.binding else {}
         current = observation.plan
         degrees, why, figures = {}, {}, {}
         for key in self.job.dataflow.order:
             verdict = verdicts.get(key)
             if verdict is None:
-                degrees[key], why[key] = current[key], "a source keeps its parallelism"
+                degrees[key], why[key] = current[key], self._kept_source
                 continue
             demand = situation.demand[key]
-            degrees[key], why[key] = self._choose(verdict, bounds.get(key, Bounds()), demand, current[key])
+            limit = self.job.limit_of(key)
+            degrees[key], why[key] = self._choose(verdict, bounds.get(key, Bounds()), demand, current[key], limit)
             figures[key] = {
                 "rate_per_s": demand,
                 "safe_probability": float(verdict.safe[degrees[key] - 1]),
@@ -109,18 +166,57 @@ class StreamTune(Tuner):
             }
         self._relieve(observation, degrees, why)
         plan = Plan({key: degrees[key] for key in self.job.dataflow.index})
+        if not observation.has_backpressure and self._is_within_band(observation):
+            why = {key: f"{text}; within the band of the target utilisation" for key, text in why.items()}
+            plan = current
         if not observation.has_backpressure and self._is_not_worth_it(current, plan):
             why = {key: f"{text}; the change is not worth a restart" for key, text in why.items()}
             plan = current
         self._known.asked_for(plan)
-        return Recommendation(plan, self._with_origin(why), figures)
+        for key in probed:
+            why[key] += "; it never waits for input, so more than it reads may be offered"
+        return Recommendation(plan, self._with_origin(why), figures, provisional=bool(probed) and plan != current)
 
-    def _choose(self, verdict: Verdict, bounds: Bounds, demand: float, current: int) -> tuple[int, str]:
+    def _with_catch_up(self, observation: Observation, demand: Mapping[str, float]) -> dict[str, float]:
+        """Demand with what works off the backlog in time, at the utilisation that plans aim at."""
+        chosen, factor = self.settings, 1.0
+        offered = sum(observation.source_rates.values())
+        if chosen.catch_up_s is not None and offered > 0:
+            lags = (observation.operators[source.id].lag_records or 0.0 for source in self.job.dataflow.sources)
+            waiting = sum(lag for lag in lags if math.isfinite(lag))
+            factor += (waiting / offered + chosen.restart_s) / chosen.catch_up_s
+        return {key: rate * factor / chosen.target_utilisation for key, rate in demand.items()}
+
+    def _is_within_band(self, observation: Observation) -> bool:
+        band, target = self.settings.utilisation_band, self.settings.target_utilisation
+        tuned = [operator.id for operator in self.job.dataflow.operators if not operator.is_source]
+        busy = [hottest_busy_share(observation.operators[key]) for key in tuned]
+        return band > 0 and bool(busy) and all(abs(share - target) <= band for share in busy)
+
+    @property
+    def _kept_source(self) -> str:
+        if all(operator.is_source for operator in self.job.dataflow.operators):
+            return "all of the job is chained to its source, and a source keeps its parallelism: see --tune-sources"
+        return "a source keeps its parallelism"
+
+    def _probed_sources(self, observation: Observation) -> tuple[str, ...]:
+        """Sources to be tuned that read all the time: what they are offered is at least what they take."""
+        if not self.settings.tune_sources:
+            return ()
+        seen = {source.id: observation.operators[source.id] for source in self.job.dataflow.sources}
+        return tuple(
+            key
+            for key, metrics in seen.items()
+            if hottest_busy_share(metrics) >= SATURATED_SHARE
+            and observation.rate_origins.get(key) != "lag"
+            and metrics.parallelism < self.job.limit_of(key)
+        )
+
+    def _choose(self, verdict: Verdict, bounds: Bounds, demand: float, current: int, limit: int) -> tuple[int, str]:
         if not math.isfinite(demand) or not verdict.told:
             return current, "nothing is known of it yet: kept as it is"
         if demand <= 0 and self.settings.binding:
             return 1, "nothing reaches it"
-        limit = self.job.max_parallelism
         degree = min(max(1, bounds.apply(verdict.degree)), limit)
         text = verdict.told
         if degree > verdict.degree:
@@ -139,9 +235,9 @@ class StreamTune(Tuner):
         if any(degrees[key] > current[key] for key in degrees):
             return
         for key in suspects(self.job.dataflow, observation)[:1]:
-            grown = min(math.ceil(current[key] * _BLIND_GROWTH), self.job.max_parallelism)
+            grown = min(max(math.ceil(current[key] * _BLIND_GROWTH), current[key] + 1), self.job.limit_of(key))
             if grown > current[key]:
-                degrees[key] = max(grown, current[key] + 1)
+                degrees[key] = grown
                 why[key] = "backpressure begins before it and no other reason was found: a tenth more"
 
     def _is_not_worth_it(self, current: Plan, wanted: Plan) -> bool:

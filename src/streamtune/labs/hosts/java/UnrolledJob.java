@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -24,8 +26,9 @@ import org.apache.flink.util.OutputTag;
 /**
  * A job in which every task instance is an operator of its own with parallelism 1, so that slot sharing groups place it.
  *
- * Arguments: work file, host and port of the JobManager, jar, "pinned" or "grouped". Lines of the work file, tasks in
- * topological order: "task NUMBER HOST", "source NUMBER RATE COUNT", "route FROM TO RATIO BYTES".
+ * Arguments: host and port of the JobManager, jar, "pinned" or "grouped". Work files are read from stdin, one name a
+ * line, and run one after the other; the answer is a line "RUNTIME_MS n" or "FAILED why". Lines of a work file, tasks
+ * in topological order: "task NUMBER HOST", "source NUMBER RATE COUNT", "route FROM TO RATIO BYTES".
  */
 public final class UnrolledJob {
     private static final TypeInformation<byte[]> BYTES = PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO;
@@ -74,11 +77,27 @@ public final class UnrolledJob {
     }
 
     public static void main(String[] args) throws Exception {
+        BufferedReader names = new BufferedReader(new InputStreamReader(System.in));
+        for (String name = names.readLine(); name != null; name = names.readLine()) {
+            try {
+                System.out.println("RUNTIME_MS " + run(Path.of(name), args));
+            } catch (Exception error) {
+                Throwable cause = error;
+                while (cause.getCause() != null) {
+                    cause = cause.getCause();
+                }
+                System.out.println("FAILED " + String.valueOf(cause).replace('\n', ' '));
+            }
+            System.out.flush();
+        }
+    }
+
+    private static long run(Path work, String[] args) throws Exception {
         Map<Integer, Integer> hosts = new HashMap<>();
         Map<Integer, double[]> sources = new HashMap<>();
         List<Integer> order = new ArrayList<>();
         Map<Integer, List<Route>> routes = new HashMap<>();
-        for (String line : Files.readAllLines(Path.of(args[0]))) {
+        for (String line : Files.readAllLines(work)) {
             String[] words = line.split(" ");
             int number = Integer.parseInt(words[1]);
             switch (words[0]) {
@@ -95,12 +114,12 @@ public final class UnrolledJob {
             }
         }
         StreamExecutionEnvironment env =
-                StreamExecutionEnvironment.createRemoteEnvironment(args[1], Integer.parseInt(args[2]), args[3]);
+                StreamExecutionEnvironment.createRemoteEnvironment(args[0], Integer.parseInt(args[1]), args[2]);
         env.setParallelism(1);
         env.disableOperatorChaining();
-        build(env, order, hosts, sources, routes, args[4].equals("pinned"));
+        build(env, order, hosts, sources, routes, args[3].equals("pinned"));
         JobExecutionResult result = env.execute("unrolled");
-        System.out.println("RUNTIME_MS " + result.getNetRuntime());
+        return result.getNetRuntime();
     }
 
     private static void build(StreamExecutionEnvironment env, List<Integer> order, Map<Integer, Integer> hosts,

@@ -1,0 +1,95 @@
+"""From simulation to a real Flink, offline: encoders and first plans on held-out jobs of the real runs.
+
+    python benchmarks/flink_transfer.py [--runs 3000] [--part encoders|plans]
+
+Writes ``benchmarks/results/flink-transfer.json``; parts that are there already are kept unless they are asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from streamtune.experiments.flink_transfer import (
+    FOLDS,
+    Described,
+    FirstPlan,
+    encoder_rows,
+    first_plans,
+    fold_of,
+    real_runs,
+    simulated_runs,
+)
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "results" / "flink-transfer.json"
+MULTIPLES = (2.0, 5.0, 10.0)
+CERTAINTIES = (0.5, 0.8, 0.9, 0.95)
+
+
+def encoders(simulated: list[Any], real: list[Any]) -> dict[str, Any]:
+    described = [[Described.of(run) for run in some] for some in (simulated, real)]
+    found = encoder_rows(*described, tell=lambda text: print(text, flush=True))
+    rows = {}
+    for label, scores in found.items():
+        weight = [one.labelled for one in scores]
+        rows[label] = {
+            "auc_pr": sum(one.auc_pr * w for one, w in zip(scores, weight, strict=True)) / sum(weight),
+            "threshold_error": median(one.threshold_error or 0.0 for one in scores),
+            "folds": [one.model_dump() for one in scores],
+        }
+        print(f"{label:32} AUC-PR {rows[label]['auc_pr']:.3f} threshold error {rows[label]['threshold_error']:.3f}")
+    return rows
+
+
+def summary(some: Sequence[FirstPlan]) -> dict[str, float]:
+    errors = [abs(error) for one in some for error in one.log_errors]
+    return {
+        "plans": len(some),
+        "clean": mean(one.clean for one in some),
+        "total_over_needed": sum(one.total for one in some) / sum(one.needed for one in some),
+        "threshold_error": median(errors),
+    }
+
+
+def plans(simulated: list[Any], real: list[Any]) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    for certainty in CERTAINTIES:
+        found: dict[str, list[FirstPlan]] = {}
+        for fold in range(FOLDS):
+            kept = [run for run in real if fold_of(run.job) != fold]
+            jobs = sorted({run.job for run in real if fold_of(run.job) == fold})
+            for label, history in (
+                ("real runs only", kept),
+                ("simulated only", simulated),
+                ("simulated and real", [*simulated, *kept]),
+            ):
+                found.setdefault(label, []).extend(first_plans(history, jobs, MULTIPLES, certainty))
+        for label, some in found.items():
+            rows.setdefault(label, {})[str(certainty)] = summary(some)
+            print(f"certainty {certainty:g}, {label:20} {summary(some)}", flush=True)
+    return rows
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--runs", type=int, default=3000, help="simulated runs")
+    arguments.add_argument("--part", choices=("encoders", "plans"), help="one of the two alone")
+    chosen = arguments.parse_args()
+    real = real_runs(ROOT / "data" / "flink" / "runs.jsonl.gz")
+    simulated = simulated_runs(chosen.runs, {run.job for run in real})
+    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    kept |= {"real_runs": len(real), "simulated_runs": chosen.runs}
+    if chosen.part != "encoders":
+        kept["first_plans"] = plans(simulated, real)
+    if chosen.part != "plans":
+        kept["encoders"] = encoders(simulated, real)
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""A week of simulated time, 40 jobs, two services, faults of every kind and 200 kills: no law may be broken.
+
+python benchmarks/service_soak.py --days 7 --kills 200 --results benchmarks/results/service.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from service.soak import Soak
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=float, default=7)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--window-s", type=float, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path)
+    given = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="streamtune-soak-") as folder:
+        soak = Soak(Path(folder), seed=given.seed, window_s=given.window_s)
+        hours = round(given.days * 24)
+        for hour in range(hours):
+            kills = given.kills * (hour + 1) // hours - given.kills * hour // hours
+            soak.run(3600, kills=soak.kills + kills if kills else 0)
+            if hour % 6 == 5:
+                told = soak.report()
+                done = f"{told['rescales']} changes, {told['kills']} kills, {len(told['faults'])} faults"
+                print(
+                    f"hour {hour + 1} of {hours}: {done}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True
+                )
+        soak.settle()
+        told = {**soak.report(), "window_s": given.window_s, "seconds": round(time.monotonic() - began)}
+    print(json.dumps(told, indent=2))
+    if given.results:
+        known = json.loads(given.results.read_text()) if given.results.exists() else {}
+        given.results.write_text(json.dumps({**known, "soak": told}, indent=2) + "\n")
+    return 1 if told["faults"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

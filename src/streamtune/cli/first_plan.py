@@ -1,0 +1,230 @@
+"""``streamtune plan`` for given rates: before a job ran, after a short try, or for one that runs now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamtune.cli.options import resolved
+from streamtune.cli.output import err, operator_table, out, plain, print_json
+from streamtune.errors import StreamTuneError
+from streamtune.models.names import check_model
+
+if TYPE_CHECKING:
+    from streamtune.clock import Clock
+    from streamtune.dataflow import Job, Observation
+    from streamtune.dataflow.spec import JobSpec
+    from streamtune.tuners.streamtune import StreamTune
+    from streamtune.tuners.streamtune.foresight import Foreseen
+
+# Beyond so many times the highest rate an operator was seen at, its scaling is a guess, not a reading.
+_FAR = 20.0
+
+
+@dataclass(frozen=True)
+class PlanQuestion:
+    """What is asked: a job, rates, and where knowledge of it comes from."""
+
+    job: str
+    rate: str | None
+    model: Path | None
+    observe: str | None
+    certainty: float | None
+    engine: str | None
+    url: str | None
+    job_id: str | None
+    seed: int
+
+
+def answer_plan(question: PlanQuestion, as_json: bool, clock: Clock | None = None) -> None:
+    """Answer, as a table or as JSON."""
+    check_model(question.model)
+    if question.certainty is not None and not 0 < question.certainty < 1:
+        raise StreamTuneError(f"--certainty must be between 0 and 1, but got {question.certainty:g}")
+    record = _of_running(question, clock) if question.engine is not None else _of_spec(question)
+    if as_json:
+        print_json(record)
+    else:
+        _print(record)
+
+
+def _of_spec(question: PlanQuestion) -> dict[str, Any]:
+    from streamtune.cli.arguments import find_job, parse_rates
+
+    spec = find_job(question.job)
+    rates = parse_rates(question.rate, spec.job)
+    if question.model is None and question.observe is None:
+        raise StreamTuneError(
+            f"nothing is known of '{spec.job.name}': give --model (what past jobs taught), or --observe (a short try)"
+        )
+    seen = None if question.observe is None else _pilot(spec, question)
+    tuner = _tuner(spec.job, question.model)
+    if seen is not None:
+        tuner.learn(seen)
+    return _record(spec.job, rates, tuner, seen, question.certainty, dict(spec.job.initial_plan))
+
+
+def _of_running(question: PlanQuestion, clock: Clock | None) -> dict[str, Any]:
+    """Look at a running job once; nothing about it is changed."""
+    from streamtune.dataflow import Observation
+    from streamtune.engines.flink import FlinkClient, FlinkEngine
+    from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow
+
+    if question.engine != "flink":
+        raise StreamTuneError(f"--engine must be flink, but got '{question.engine}': other engines have no jobs to ask")
+    if question.url is None:
+        raise StreamTuneError("which cluster? Give the address of its JobManager with --url")
+    if question.job or question.observe:
+        given = f"'{question.job}'" if question.job else "--observe"
+        raise StreamTuneError(f"a running job is looked at as it is, but got {given}: leave it out with --engine flink")
+    with FlinkClient(question.url) as client:
+        engine = FlinkEngine(client, settings=resolved(FlinkSettings), clock=clock)
+        deployment = engine.attach(question.job_id)
+        err.print(f"looking at {plain(deployment.job.name)}", highlight=False)
+        seen = engine.observe(deployment, resolved(FlinkWindow))
+    if not isinstance(seen, Observation):
+        raise StreamTuneError(f"'{deployment.job.name}' gave no usable metrics: {seen.reason}. Ask again in a while")
+    rates = _scaled(question.rate, seen.source_rates)
+    tuner = _tuner(deployment.job, question.model)
+    tuner.learn(seen)
+    return _record(deployment.job, rates, tuner, seen, question.certainty, dict(seen.plan))
+
+
+def _scaled(text: str | None, now: Mapping[str, float]) -> dict[str, float]:
+    """``10x`` of what the sources are offered now, one number for all, or source=rate,…"""
+    from streamtune.cli.arguments import parse_numbers, parse_times
+
+    if text is None:
+        return dict(now)
+    times = parse_times(text)
+    if times is not None:
+        return {key: rate * times for key, rate in now.items()}
+    given = parse_numbers(text, now, "--rate")
+    unknown = sorted(set(given) - set(now))
+    if unknown:
+        raise StreamTuneError(f"--rate: no source '{unknown[0]}': they are {', '.join(now)}")
+    negative = [key for key, rate in given.items() if rate < 0]
+    if negative:
+        raise StreamTuneError(f"--rate: '{negative[0]}' must be at least 0, but got {given[negative[0]]:g}")
+    return {**now, **given}
+
+
+def _pilot(spec: JobSpec, question: PlanQuestion) -> Observation:
+    """A short run at a small rate with what the spec starts with, on the simulator."""
+    from streamtune.cli.arguments import parse_rates, simulator_settings
+    from streamtune.engines.simulator import simulate_once
+    from streamtune.engines.simulator.settings import SimulatorWindow
+
+    if spec.physics is None:
+        raise StreamTuneError(
+            f"job '{spec.job.name}' has no physics, so the simulator cannot try it: leave --observe out, or start the "
+            "job on Flink at a small rate and ask with --engine flink"
+        )
+    return simulate_once(
+        spec.job,
+        spec.physics,
+        spec.job.initial_plan,
+        parse_rates(question.observe, spec.job),
+        window=resolved(SimulatorWindow),
+        settings=simulator_settings(None, None),
+        seed=question.seed,
+    )
+
+
+def _tuner(job: Job, model: Path | None) -> StreamTune:
+    from streamtune.tuners import StreamTune, load_model
+    from streamtune.tuners.streamtune.settings import StreamTuneSettings
+
+    return StreamTune(job, resolved(StreamTuneSettings), model=None if model is None else load_model(model, job))
+
+
+def _record(
+    job: Job,
+    rates: dict[str, float],
+    tuner: StreamTune,
+    seen: Observation | None,
+    certainty: float | None,
+    now: dict[str, int],
+) -> dict[str, Any]:
+    found = tuner.first_plan(rates, certainty)
+    if found is None:
+        raise StreamTuneError("a plan needs the posterior estimator: set tuners.streamtune.estimator to posterior")
+    plan = {key: _degree(key, found, now) for key in job.dataflow.index}
+    reach = {key: _reach(key, found, tuner, seen) for key in found.degrees}
+    known = {key: times for key, times in reach.items() if times is not None}
+    worst = max(known.values(), default=None)
+    lent = tuner.prior
+    operators = {}
+    for key in job.dataflow.index:
+        low, high = found.demand[key]
+        verdict = found.verdicts.get(key)
+        operators[key] = {
+            "parallelism": plan[key],
+            "why": _why(key, found, job),
+            "demand_per_s": [low, high],
+            "keeps_up": None if verdict is None else round(float(verdict.safe[plan[key] - 1]), 4),
+            "learnt_from": [origin.to_record() for origin in lent[key].origins] if key in lent else [],
+            "times_highest_seen": reach.get(key),
+        }
+    return {
+        "job": job.name,
+        "rates": rates,
+        "plan": plan,
+        "total_parallelism": sum(plan.values()),
+        "certainty": {"asked": certainty or tuner.settings.first_certainty, "reached": round(found.certainty, 4)},
+        "extrapolation": {"times_highest_seen": worst, "verdict": _verdict(worst, found)},
+        "operators": operators,
+    }
+
+
+def _degree(key: str, found: Foreseen, now: Mapping[str, int]) -> int:
+    """A source, and an operator of which nothing is known, keep what they have."""
+    return now[key] if key not in found.degrees or key in found.unknown else found.degrees[key]
+
+
+def _why(key: str, found: Foreseen, job: Job) -> str:
+    if job.dataflow.operator(key).is_source:
+        return "a source keeps its parallelism"
+    return found.verdicts[key].told or "nothing is known of it: kept as it is"
+
+
+def _reach(key: str, found: Foreseen, tuner: StreamTune, seen: Observation | None) -> float | None:
+    """How many times the highest rate at which it, or what it was learnt from, was seen; None where nothing was."""
+    highest = tuner.prior[key].seen_rate if key in tuner.prior else 0.0
+    if seen is not None and key in seen.operators:
+        taken = seen.operators[key].records_in_per_s
+        highest = max(highest, taken if math.isfinite(taken) else 0.0)
+    return None if highest <= 0 else round(found.demand[key][1] / highest, 3)
+
+
+def _verdict(worst: float | None, found: Foreseen) -> str:
+    if found.unknown:
+        return f"nothing is known of {', '.join(found.unknown)}: try the job at a small rate first"
+    if worst is None:
+        return "no such operator was seen at any rate: features alone speak"
+    if worst > _FAR:
+        return f"up to {worst:.0f} times the highest rate seen: a guess; try a rate in between first"
+    if worst > 1:
+        return f"up to {worst:.1f} times the highest rate seen: scaling curves are extended"
+    return "within rates that were seen"
+
+
+def _print(record: dict[str, Any]) -> None:
+    table = operator_table(f"first plan of {record['job']}: nothing is deployed", "p", "records/s", "sure", "why")
+    for key, one in record["operators"].items():
+        low, high = one["demand_per_s"]
+        rate = f"{low:,.0f}" if high <= 1.02 * low else f"{low:,.0f} … {high:,.0f}"
+        sure = "" if one["keeps_up"] is None else f"{one['keeps_up']:.0%}"
+        table.add_row(key, str(one["parallelism"]), rate, sure, one["why"])
+    out.print(table)
+    reached = record["certainty"]["reached"]
+    out.print(
+        f"total parallelism {record['total_parallelism']}; all operators together keep up with {reached:.0%}; "
+        f"{record['extrapolation']['verdict']}",
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )

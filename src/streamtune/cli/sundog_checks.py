@@ -1,0 +1,39 @@
+"""What can be refused of a Sundog command before Spark starts: missing paths and judgements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamtune.cli.arguments import is_there
+from streamtune.errors import StreamTuneError
+
+
+def check_knowledge(folder: Path) -> None:
+    """A knowledge base is a folder with two files."""
+    for name in ("entities.jsonl", "relations.jsonl"):
+        if not is_there(folder / name):
+            raise StreamTuneError(
+                f"--knowledge {folder} has no {name}: give a folder with entities.jsonl and relations.jsonl"
+            )
+
+
+def check_output_of_run(place: str) -> None:
+    """``rank``, ``train``, ``evaluate`` and ``show`` read what ``run`` or ``stream`` wrote; addresses are Spark's."""
+    if "://" not in place and not is_there(Path(place)):
+        raise StreamTuneError(f"there are no rankings in {place}: run 'sundog run' or 'sundog stream' first")
+
+
+def check_followed(folder: str) -> None:
+    """A folder to follow may be empty, but it must be there."""
+    if "://" not in folder and not (is_there(Path(folder)) and Path(folder).is_dir()):
+        raise StreamTuneError(f"there is no folder '{folder}' to follow: make it, or check the path")
+
+
+def check_judgements(truth: Path | None, labels: Path | None) -> None:
+    """Planted truth or a file of labels, one of the two."""
+    if (truth is None) == (labels is None):
+        raise StreamTuneError("judgements are needed: give --truth or --labels, one of the two")
+    given = truth or labels
+    assert given is not None
+    if not is_there(given):
+        raise StreamTuneError(f"--{'truth' if truth else 'labels'} {given} is not there: check the path")

@@ -1,0 +1,184 @@
+"""What must be in order before a job is rescaled, asked in the first second instead of found out on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from streamtune.engines.base import RescaleRefusedError
+from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError, FlinkUnreachableError
+from streamtune.engines.flink.plan import slots_needed
+from streamtune.engines.flink.responses import Checkpoints, JobDetails
+from streamtune.engines.flink.settings import RescaleSettings
+from streamtune.errors import EngineError
+
+Verdict = Literal["ok", "warning", "failed"]
+_HEAP_USED, _HEAP_MAX = "Status.JVM.Memory.Heap.Used", "Status.JVM.Memory.Heap.Max"
+_GC_TIME = "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
+_SAVEPOINT_FOLDERS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: how it is, and what to do where that is not good."""
+
+    name: str
+    verdict: Verdict
+    seen: str
+    to_do: str = ""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Looks at a cluster and one of its jobs; changes nothing."""
+
+    client: FlinkClient
+    settings: RescaleSettings
+    has_program: bool = False
+
+    def cluster(self) -> list[Finding]:
+        overview = self.client.overview()
+        options = self.options()
+        adaptive = options.get("jobmanager.scheduler", "").lower() == "adaptive"
+        found = [
+            Finding("Flink", "ok", f"{overview.version} at {self.client.url}"),
+            Finding(
+                "slots",
+                "ok" if overview.slots_available else "warning",
+                f"{overview.slots_available} of {overview.slots_total} are free",
+                "" if overview.slots_available else "a job can only grow into free slots: start more TaskManagers",
+            ),
+        ]
+        if is_reactive(options):
+            return [*found, _reactive()]
+        if adaptive:
+            found.append(Finding("scheduler", "ok", "adaptive: jobs are rescaled live"))
+        else:
+            found.append(self._without_adaptive(options))
+        folder = self.settings.savepoint_folder or next(
+            (options[key] for key in _SAVEPOINT_FOLDERS if key in options), ""
+        )
+        if folder:
+            found.append(Finding("savepoints", "ok", f"go to {folder}"))
+        else:
+            needed = not adaptive
+            found.append(
+                Finding(
+                    "savepoints",
+                    "failed" if needed else "ok",
+                    "no folder is set" + ("" if needed else ", and a live rescale needs none"),
+                    f"set {_SAVEPOINT_FOLDERS[0]}, or rescale.savepoint_folder in streamtune.yaml" if needed else "",
+                )
+            )
+        return found
+
+    def job(self, job_id: str) -> list[Finding]:
+        details = self.client.job(job_id)
+        in_use = slots_needed(details, {})
+        state: Verdict = "ok" if details.is_running else "failed"
+        waiting = "" if details.is_running else "wait until it runs"
+        held = self.client.slots_held(job_id)
+        return [
+            Finding("job", state, f"{details.name} ({job_id}) is {details.state}, on {in_use} slots", waiting),
+            self.checkpoint(details),
+            Finding("slots of the job", "ok", f"{max(in_use, held)} are its own"),
+            *self._single(details),
+        ]
+
+    def checkpoint(self, details: JobDetails) -> Finding:
+        """Whether the job could go on from where it is: a rescale restarts it from its last checkpoint."""
+        insist = "or insist with --without-checkpoint: what is in flight and in state may be lost"
+        if self.settings.without_checkpoint:
+            return Finding("checkpoint", "warning", "not looked at: --without-checkpoint was given")
+        try:
+            found = self.client.checkpoints(details.id)
+        except FlinkRefusedError:
+            found = Checkpoints()
+        if found.latest.completed is None:
+            failed = found.counts.failed
+            seen = f"none has completed, {failed} failed" if failed else "none has completed"
+            return Finding("checkpoint", "failed", seen, f"mend or switch on checkpoints first, {insist}")
+        age_s = max(0.0, (details.now_ms - found.latest.completed.completed_ms) / 1000)
+        seen = f"the last one completed {age_s:.0f} s ago, {found.counts.failed} of {found.counts.total} failed"
+        if age_s > self.settings.max_checkpoint_age_s:
+            limit = f"older than {self.settings.max_checkpoint_age_s:g} s (rescale.max_checkpoint_age_s)"
+            return Finding("checkpoint", "failed", f"{seen}: {limit}", f"see why the later ones fail, {insist}")
+        return Finding("checkpoint", "ok", seen)
+
+    def check_job(self, job_id: str) -> None:
+        """Refuse to rescale a job that could not go on from a recent checkpoint; nothing was changed."""
+        found = self.checkpoint(self.client.job(job_id))
+        if found.verdict == "failed":
+            raise RescaleRefusedError(
+                f"job {job_id} is not rescaled, because of its checkpoints: {found.seen}. {found.to_do.capitalize()}"
+            )
+
+    def check_pressure(self) -> None:
+        """Refuse to rescale while memory is short or garbage is collected for long; nothing was changed."""
+        limits = self.settings.pressure
+        if limits.max_heap_share is None and limits.max_gc_share is None:
+            return
+        found = self.client.task_manager_metrics((_HEAP_USED, _HEAP_MAX, _GC_TIME))
+        if limits.max_heap_share is not None and _HEAP_USED in found and found.get(_HEAP_MAX, 0.0) > 0:
+            share = found[_HEAP_USED] / found[_HEAP_MAX]
+            if share > limits.max_heap_share:
+                raise RescaleRefusedError(f"a TaskManager uses {share:.0%} of its heap: nothing is rescaled now")
+        if limits.max_gc_share is not None and found.get(_GC_TIME, 0.0) > 1000 * limits.max_gc_share:
+            raise RescaleRefusedError(
+                f"a TaskManager spends {found[_GC_TIME] / 1000:.0%} of its time on garbage: nothing is rescaled now"
+            )
+
+    def check_cluster(self) -> None:
+        """Refuse what cannot work, before anything is measured."""
+        for found in self.cluster():
+            if found.verdict == "failed":
+                raise EngineError(f"{found.name}: {found.seen}: {found.to_do}")
+
+    def options(self) -> dict[str, str]:
+        try:
+            return self.client.cluster_options()
+        except (FlinkRefusedError, FlinkUnreachableError):
+            return {}
+
+    def _without_adaptive(self, options: dict[str, str]) -> Finding:
+        name = options.get("jobmanager.scheduler", "default") or "default"
+        seen = f"{name.lower()}: jobs are rescaled by a savepoint and a new start"
+        if not self.has_program:
+            to_do = "give the job's jar (--jar, --entry-class, --argument), or set jobmanager.scheduler: adaptive"
+            return Finding("scheduler", "failed", f"{seen}, and how to start the job is not known", to_do)
+        if options.get("web.submit.enable", "true").lower() == "false":
+            to_do = "set web.submit.enable: true, or jobmanager.scheduler: adaptive"
+            return Finding("scheduler", "failed", f"{seen}, but the cluster takes no jobs over REST", to_do)
+        return Finding("scheduler", "ok", seen)
+
+    @staticmethod
+    def _single(details: JobDetails) -> list[Finding]:
+        single = [vertex.name for vertex in details.vertices if vertex.max_parallelism == 1]
+        if not single:
+            return []
+        return [Finding("single instances", "ok", f"cannot be scaled: {', '.join(single)}")]
+
+
+def is_reactive(options: dict[str, str]) -> bool:
+    return options.get("scheduler-mode", "").lower() == "reactive"
+
+
+def _reactive() -> Finding:
+    return Finding(
+        "scheduler",
+        "failed",
+        "reactive mode: Flink itself gives every job all slots there are, and takes no plan from outside",
+        "remove scheduler-mode: reactive and set jobmanager.scheduler: adaptive",
+    )
+
+
+def look(steps: list[Callable[[], list[Finding]]]) -> list[Finding]:
+    """All findings; a step that fails is a finding itself, and the others go on."""
+    found: list[Finding] = []
+    for step in steps:
+        try:
+            found += step()
+        except EngineError as error:
+            found.append(Finding("Flink", "failed", str(error), "check the address and the cluster"))
+    return found

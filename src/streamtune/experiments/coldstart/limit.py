@@ -1,0 +1,72 @@
+"""The limit: a predictor that knows the simulator's law and how its residuals are distributed, but not the residuals.
+
+Nobody who has not seen a job run can do better on average. It draws the physics of every operator from the law by which
+they were made, and chooses the least plan that serves the wanted share of the draws, as our first plan does with what
+it believes. Selectivities that the text of a Nexmark query fixes are told to it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from streamtune.dataflow import Plan
+from streamtune.dataflow.operator import Operator
+from streamtune.experiments.coldstart.jobs import Start
+from streamtune.readings.demand import carried_rates
+from streamtune.tuners.streamtune.first_plan import DRAWS, Need, least_plan
+from streamtune.workloads import Workload
+from streamtune.workloads.physics_model import draw_physics
+
+Floats = npt.NDArray[np.float64]
+
+
+def limit_plan(start: Start, certainty: float) -> Plan:
+    """The plan of one who knows the law."""
+    workload = start.workload
+    flow = workload.spec.job.dataflow
+    capacity, selectivity = _draws(workload)
+    offered = np.array([[start.rates.get(key, 0.0) for key in flow.index]])
+    demand = carried_rates(flow, offered, selectivity)
+    inner = [place for place, operator in enumerate(flow.operators) if not operator.is_source]
+    enough = capacity[:, inner, :] >= demand[:, inner, None]
+    limit = capacity.shape[2]
+    degrees = np.where(enough.any(axis=2), enough.argmax(axis=2) + 1, limit + 1)
+    chosen = least_plan(Need(degrees, limit), certainty)
+    plan = dict(workload.spec.job.initial_plan)
+    return Plan(plan | {flow.operators[place].id: int(degree) for place, degree in zip(inner, chosen, strict=True)})
+
+
+_kept: dict[str, tuple[Floats, Floats]] = {}
+
+
+def _draws(workload: Workload) -> tuple[Floats, Floats]:
+    """Capacity (draws × operators × parallelism) and selectivity (draws × operators) by the law; the last is kept."""
+    if workload.name not in _kept:
+        _kept.clear()
+        _kept[workload.name] = _drawn(workload)
+    return _kept[workload.name]
+
+
+def _drawn(workload: Workload) -> tuple[Floats, Floats]:
+    flow, limit = workload.spec.job.dataflow, workload.spec.job.max_parallelism
+    rng = np.random.default_rng([4, len(flow.operators)])
+    capacity = np.empty((DRAWS, len(flow.operators), limit))
+    selectivity = np.empty((DRAWS, len(flow.operators)))
+    for place, operator in enumerate(flow.operators):
+        capacity[:, place], selectivity[:, place] = _of_operator(operator, rng, limit)
+        if workload.template == "nexmark":
+            selectivity[:, place] = workload.physics[operator.id].selectivity
+    return capacity, selectivity
+
+
+def _of_operator(operator: Operator, rng: np.random.Generator, limit: int) -> tuple[Floats, Floats]:
+    drawn = [draw_physics(operator, rng) for _ in range(DRAWS)]
+
+    def column(name: str) -> Floats:
+        return np.array([getattr(one, name) for one in drawn])[:, None]
+
+    p = np.arange(1, limit + 1)[None, :]
+    speedup = p / (1 + column("contention") * (p - 1) + column("coherency") * p * (p - 1))
+    hot = 1 + column("skew") * (1 - 1 / p)
+    return 1e6 / column("service_us") * speedup / hot, column("selectivity")[:, 0]

@@ -1,0 +1,171 @@
+"""The page of figures, written from the results' JSON alone: no number in it was typed by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from streamtune.experiments.provisioning.days import day_rows
+from streamtune.experiments.provisioning.proactive import compared
+
+_HEAD = """# Results: provisioning
+
+Written by `python benchmarks/provisioning.py report` from `benchmarks/results/provisioning-*.json`. A part that is
+missing below was not run. `make bench-provisioning` runs all of it.
+"""
+
+
+def write_report(results: Path, target: Path) -> None:
+    """All parts that were run."""
+    pieces = [_HEAD]
+    for name, told in (
+        ("times", _times),
+        ("tables", _tables),
+        ("costs", _costs),
+        ("coverage", _coverage),
+        ("days", _days),
+        ("proactive", _proactive),
+        ("flink", _flink),
+    ):
+        file = results / f"provisioning-{name}.json"
+        if file.is_file():
+            pieces.append(told(json.loads(file.read_text())))
+    target.write_text("\n".join(pieces).rstrip() + "\n")
+
+
+def _table(heads: list[str], rows: list[list[Any]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "| " + " | ".join("---" for _ in heads) + " |"]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)]) + "\n"
+
+
+def _times(found: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"{row['sizes']} × {row['epochs']:,}",
+            row["start_cost"],
+            f"{row['peak_in_smallest']:g}",
+            f"{row['seconds']:.3f}",
+            "optimal" if row["optimal"] else f"{100 * row['gap']:.2f} %",
+        ]
+        for row in found["rows"]
+    ]
+    return "## Time of a plan, and what is proven\n" + _table(
+        ["sizes × epochs", "start costs", "peak in smallest instances", "seconds", "gap"], rows
+    )
+
+
+def _tables(found: dict[str, Any]) -> str:
+    kind = "real operators under control groups" if found.get("real") else "calibrated physics, not real operators"
+    text = f"## Table 2: sampling ({kind}, a ladder of {found.get('steps')} provisions)\n"
+    text += (
+        "Errors over the range of performance, against the mean of two passes of FSSA1; `noise floor` is one pass "
+        "against the other: nothing below it is ranked.\n\n"
+    )
+    heads = ["operator", "method", "RMSE", "MAE", "samples", "seconds"]
+    text += _table(
+        heads,
+        [
+            [r["operator"], r["method"], f"{r['rmse']:.4f}", f"{r['mae']:.4f}", r["samples"], f"{r['seconds']:.0f}"]
+            for r in found["table_2"]
+        ],
+    )
+    text += "\n## Table 3: models, trained on DSA's samples, tested on FSSA1's\n"
+    rows = []
+    for operator in dict.fromkeys(row["operator"] for row in found["table_3"]):
+        mine = sorted((row for row in found["table_3"] if row["operator"] == operator), key=lambda row: row["rmse"])
+        rows += [
+            [operator, row["method"], f"{row['rmse']:.4f}", f"{row['mae']:.4f}", f"{row['spread']:.4f}"] for row in mine
+        ]
+    return text + _table(["operator", "model", "RMSE", "MAE", "spread of RMSE over repeats"], rows)
+
+
+def _costs(found: dict[str, Any]) -> str:
+    text = "## Fig. 2: total cost over days of a real trace\n"
+    rows = []
+    for run in found["runs"]:
+        for method, row in run["methods"].items():
+            name = f"{method} (proven gap {100 * run['gap']:.2f} %)" if method == "exact" else method
+            above = f"{100 * row['above_ours']:+.2f} %"
+            rows.append([run["trace"], f"{run['days']:.0f}", run["start_cost"], name, f"{row['cost']:.3f}", above])
+    return text + _table(["trace", "days", "start costs", "method", "cost", "above ours"], rows)
+
+
+def _coverage(found: dict[str, Any]) -> str:
+    text = "## Fig. 3: workload covered, and what each further nine costs\n"
+    rows = [
+        [run["trace"], run["epochs"], row["level"], f"{100 * row['covered']:.2f} %", f"{row['over_perfect']:.3f}"]
+        for run in found["runs"]
+        for row in run["rows"]
+    ]
+    return text + _table(["trace", "epochs", "level", "epochs covered", "cost over a perfect forecast"], rows)
+
+
+def _days(found: dict[str, Any]) -> str:
+    text = "## Proactive against reactive: days on the simulator, under the supervisor\n"
+    text += (
+        "Settings were chosen on the days before the test days; no earlier study was scored on these test days. "
+        "A minute counts when an operator is backpressured or more than a second of input waits at its end.\n"
+    )
+    for run in found["runs"]:
+        first, length = run["span"]
+        text += (
+            f"\n### {run['trace']}, {run['rescale']} ({run['settings']['downtime_s']:g} s of downtime), "
+            f"days {first:g} to {first + length:g}, the last {run['test_days']:g} of them tested\n"
+        )
+        text += _table(
+            ["rival", "its minutes", "its hours", "our minutes", "× fewer", "× the hours", "chosen"],
+            [
+                [r["rival"], r["minutes"], f"{r['rival_hours']:.0f}", r["ours"], r["fewer"], r["hours"], r["setting"]]
+                for r in day_rows(run)
+            ],
+        )
+        for row in run["rows"]["test"]:
+            if row["method"] == "perfect":
+                text += (
+                    f"\nPerfect forecast, +{row['headroom']:g}: {row['minutes']} minutes at {row['hours']:.0f} hours.\n"
+                )
+    return text
+
+
+def _proactive(found: dict[str, Any]) -> str:
+    text = "## Proactive against reactive: one operator in a fluid model, the whole curve\n"
+    text += "The late 30 % of each trace; earlier sessions had seen these days.\n"
+    for run in found["runs"]:
+        rows = []
+        for row in compared(run["rows"]):
+            ours, perfect = row["proactive"], row["perfect"]
+            rows.append(
+                [
+                    f"{row['headroom']:g}",
+                    f"{row['reactive']['minutes']:.0f}",
+                    f"{ours['minutes']:.0f}" if ours else "–",
+                    f"{row['times_fewer']:.2f}" if ours else "–",
+                    f"{row['hours_ratio']:.3f}" if ours else "–",
+                    f"{perfect['minutes']:.0f}" if perfect else "–",
+                    f"{row['ten_times_at']:.2f}" if row["ten_times_at"] else "never",
+                ]
+            )
+        text += f"\n### {run['trace']}, {run['rescale']}, {run['days']:.0f} days\n"
+        text += _table(
+            ["headroom", "reactive minutes", "ours", "× fewer", "× the hours", "perfect", "10 × fewer at × hours"], rows
+        )
+    return text
+
+
+def _flink(found: dict[str, Any]) -> str:
+    text = "## The same on a real Flink\n"
+    text += f"{found['note']}\n\n"
+    heads = ["tuner", "repetition", "backpressured seconds", "of seconds", "instance-hours", "changes"]
+    rows = [
+        [
+            r["method"],
+            r["repetition"],
+            f"{r['backpressured_s']:.0f}",
+            f"{r['seconds']:.0f}",
+            f"{r['hours']:.2f}",
+            r["changes"],
+        ]
+        for r in found["rows"]
+    ]
+    return text + _table(heads, rows)

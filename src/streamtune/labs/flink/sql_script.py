@@ -1,0 +1,50 @@
+"""Splitting a SQL script into statements: at semicolons, but not in texts, comments and statement sets."""
+
+from __future__ import annotations
+
+import re
+
+# What a semicolon may hide in, and the semicolon itself.
+_TOKEN = re.compile(
+    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|`[^`]*`|\"(?:[^\"]|\"\")*\"|;|\b(?:BEGIN|CASE|END)\b", re.S | re.I
+)
+_SET = re.compile(r"\s*(?:EXECUTE\s+STATEMENT\s+SET|BEGIN\s+STATEMENT\s+SET\s*;)", re.I)
+
+
+def statements(script: str) -> list[str]:
+    """The statements of a script, without their last semicolons and without comments.
+
+    A statement set (``EXECUTE STATEMENT SET BEGIN … END``) is one statement, with all the semicolons in it.
+
+    >>> statements("CREATE TABLE t (a STRING); -- one;\\nINSERT INTO t VALUES (';');")
+    ['CREATE TABLE t (a STRING)', "INSERT INTO t VALUES (';')"]
+    >>> statements("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END;")
+    ['EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END']
+    """
+    found: list[str] = []
+    current: list[str] = []
+    place, depth = 0, 0
+    for match in _TOKEN.finditer(script):
+        current.append(script[place : match.start()])
+        place = match.end()
+        token = match[0]
+        if token.startswith(("--", "/*")):
+            current.append(" ")
+            continue
+        word = token.upper()
+        if (word == "BEGIN" and _SET.match("".join(current) + script[match.start() :])) or (word == "CASE" and depth):
+            depth += 1
+        elif word == "END" and depth:
+            depth -= 1
+        if token == ";" and not depth:
+            found.append("".join(current))
+            current = []
+        else:
+            current.append(token)
+    found.append("".join(current) + script[place:])
+    return [text for text in (_of_set(one.strip()) for one in found) if text]
+
+
+def _of_set(statement: str) -> str:
+    """The older spelling, BEGIN STATEMENT SET; … END, as the one that Flink's table environment takes."""
+    return re.sub(r"^BEGIN\s+STATEMENT\s+SET\s*;", "EXECUTE STATEMENT SET BEGIN", statement, flags=re.I)

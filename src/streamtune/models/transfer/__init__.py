@@ -1,0 +1,1 @@
+"""What past operators lend to the operators of a new job: type → cluster → relatives → the job's own past."""

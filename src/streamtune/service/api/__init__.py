@@ -1,0 +1,1 @@
+"""The API: everything that the dashboard does, under fixed addresses."""

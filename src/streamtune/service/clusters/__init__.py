@@ -1,0 +1,1 @@
+"""Where jobs are found: Flink clusters, and simulated ones for the demo."""

@@ -1,0 +1,120 @@
+"""What all keepers share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from streamtune.dataflow import Job, Observation
+from streamtune.service.clocks import ServiceClock
+from streamtune.service.events import Events
+from streamtune.service.settings import Policy, ServiceSettings
+from streamtune.service.store import Store
+from streamtune.service.store.jobs import ObservationRow
+from streamtune.service.store.leases import Lease
+from streamtune.service.views import Decision, JobSummary
+from streamtune.tuners.base import Tuner
+
+
+class TunerMaker(Protocol):
+    """Makes the tuner that a policy asks for, with the model in force; ``version`` names that model."""
+
+    def make(self, policy: Policy, job: Job) -> Tuner: ...
+
+    def version(self, policy: Policy) -> str | None: ...
+
+    def refresh(self) -> None:
+        """Look which model is running."""
+
+
+class Budgets:
+    """How many instances the jobs of each group have; a change is reserved before it is made."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken: dict[str, tuple[str | None, int]] = {}
+
+    def set(self, job: str, group: str | None, instances: int) -> None:
+        with self._lock:
+            self._taken[job] = (group, instances)
+
+    def drop(self, job: str) -> None:
+        with self._lock:
+            self._taken.pop(job, None)
+
+    def left(self, group: str | None, budgets: Mapping[str, int]) -> int | None:
+        """Instances that a job of a group may have more; None without a budget."""
+        if group is None or group not in budgets:
+            return None
+        with self._lock:
+            return budgets[group] - sum(count for name, count in self._taken.values() if name == group)
+
+    def reserve(self, job: str, group: str | None, instances: int, budgets: Mapping[str, int]) -> bool:
+        """Take what a plan needs, if the budget has it; in one go, since other jobs ask at the same time."""
+        with self._lock:
+            if group is not None and group in budgets:
+                others = sum(count for key, (name, count) in self._taken.items() if name == group and key != job)
+                before = self._taken.get(job, (group, 0))[1]
+                if instances > before and others + instances > budgets[group]:
+                    return False
+            self._taken[job] = (group, instances)
+            return True
+
+
+@dataclass
+class Context:
+    """Store, time, settings in force, and who is told of what."""
+
+    store: Store
+    clock: ServiceClock
+    holder: str
+    settings: ServiceSettings
+    tuners: TunerMaker
+    events: Events = field(default_factory=Events)
+    budgets: Budgets = field(default_factory=Budgets)
+    record: Callable[[Job, str, Observation], None] = lambda _job, _engine, _seen: None
+    notify: Callable[[str, JobSummary, Decision | None, str], None] = lambda _event, _job, _decision, _text: None
+    observed: Callable[[str, bool], None] = lambda _job, _good: None
+    decided: Callable[[str, str], None] = lambda _job, _status: None
+    leases: dict[str, Lease] = field(default_factory=dict)
+    data: Path | None = None
+    _rows: list[ObservationRow] = field(default_factory=list)
+    _summaries: dict[str, object] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def lease_now(self) -> datetime:
+        """The time that leases go by."""
+        return self.store.lease_clock.now()
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def keep(self, row: ObservationRow, summary: JobSummary) -> None:
+        """Keep an observation; many are written at once by ``flush``."""
+        with self._lock:
+            self._rows.append(row)
+            self._summaries[row.job] = summary.model_dump(mode="json")
+
+    def flush(self) -> int:
+        """Write what was kept; where the store cannot be written it is kept on, up to a limit."""
+        with self._lock:
+            rows, summaries = self._rows, self._summaries
+            self._rows, self._summaries = [], {}
+        if not rows:
+            return 0
+        try:
+            self.store.jobs.record(rows, summaries)
+        except Exception:
+            with self._lock:
+                self._rows = [*rows, *self._rows][-20_000:]
+                self._summaries = {**summaries, **self._summaries}
+            raise
+        return len(rows)
+
+    @property
+    def unwritten(self) -> int:
+        return len(self._rows)

@@ -1,0 +1,60 @@
+"""A lease for a command that acts on a job itself: ``tune`` and a service never fight."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamtune.errors import StreamTuneError
+from streamtune.service.clocks import RealClock
+from streamtune.service.clusters.base import job_key, unique_jobs
+from streamtune.service.store import Store
+
+log = logging.getLogger("streamtune.service")
+
+LEASE_S = 60.0
+
+
+@contextmanager
+def flink_lease(store_url: str, url: str, job: str | None) -> Iterator[str]:
+    """Hold the lease of a running Flink job for a block; ``LeaseHeldError`` says who has it where it is taken."""
+    from streamtune.engines.flink import FlinkClient, FlinkEngine
+
+    with FlinkClient(url) as client:
+        found = FlinkEngine(client).find_job(job)
+        listed = unique_jobs([(one.id, one.name, "running") for one in client.jobs() if one.state == "RUNNING"])
+    label = next((one.label for one in listed if one.id == found.id), "")
+    with held(store_url, job_key("flink", url, found.name + label)) as holder:
+        yield holder
+
+
+@contextmanager
+def held(store_url: str, job: str, lease_s: float = LEASE_S) -> Iterator[str]:
+    """Hold the lease of a job for a block, renewed meanwhile."""
+    clock, store = RealClock(), Store(store_url)
+    holder = f"tune@{socket.gethostname()}:{os.getpid()}"
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(lease_s / 3):
+            try:
+                store.leases.renew(holder, clock.now(), lease_s)
+            except StreamTuneError as error:
+                log.warning("the lease could not be renewed", extra={"job": job, "error": str(error)})
+
+    try:
+        store.leases.take(job, holder, clock.now(), lease_s)
+        renewing = threading.Thread(target=renew, daemon=True)
+        renewing.start()
+        try:
+            yield holder
+        finally:
+            over.set()
+            renewing.join(5.0)
+            store.leases.release(holder, [job])
+    finally:
+        store.close()

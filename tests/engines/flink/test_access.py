@@ -1,0 +1,141 @@
+"""Ways in, and that no secret ever leaves: console, JSON, audit trail, crash files and errors are searched for it."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import httpx
+import pytest
+
+from engines.flink.fake_flink import FakeFlink
+from streamtune.cli import run
+from streamtune.control.audit import AuditTrail
+from streamtune.engines.flink import FlinkClient
+from streamtune.engines.flink.access import Access, split_login
+from streamtune.engines.flink.client import FlinkRefusedError
+from streamtune.engines.flink.settings import AccessSettings
+from streamtune.errors import EngineError
+from streamtune.outputs import redacted
+
+SECRET = "s3cr3t-tok3n"
+
+
+def headers_of(client: FlinkClient, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What a request would carry."""
+    sent: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={"jobs": []})
+
+    monkeypatch.setattr(client._http, "_transport", httpx.MockTransport(answer))
+    monkeypatch.setattr(client._http, "_mounts", {})
+    client.jobs()
+    return {"url": str(sent[0].url), **sent[0].headers}
+
+
+def test_tokens_passwords_and_headers_from_environment_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{SECRET}\n")
+    monkeypatch.setenv("TENANT", "blue")
+    token = Access.of(AccessSettings(token_file=file, headers={"X-Tenant": "env:TENANT"}))
+    found = headers_of(FlinkClient("https://proxy/flink/prod", access=token), monkeypatch)
+    assert found["url"] == "https://proxy/flink/prod/jobs/overview"
+    assert (found["authorization"], found["x-tenant"]) == (f"Bearer {SECRET}", "blue")
+    monkeypatch.setenv("STREAMTUNE_FLINK_USER", "me")
+    monkeypatch.setenv("STREAMTUNE_FLINK_PASSWORD", SECRET)
+    basic = headers_of(FlinkClient("https://proxy", access=Access.of()), monkeypatch)["authorization"]
+    assert base64.b64decode(basic.removeprefix("Basic ")).decode() == f"me:{SECRET}"
+    assert SECRET not in repr(token)
+
+
+def test_a_login_in_the_address_works_and_is_not_kept_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert split_login("http://me:a%40b@host:8081/x") == ("http://host:8081/x", ("me", "a@b"))
+    client = FlinkClient(f"https://me:{SECRET}@proxy/prod")
+    assert client.url == "https://proxy/prod"
+    assert headers_of(client, monkeypatch)["authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (302, "as by a login page"),
+        (401, "wants to know who you are: set STREAMTUNE_FLINK_TOKEN"),
+        (403, "not allowed to do this"),
+    ],
+)
+def test_what_a_proxy_says_is_named(fake: FakeFlink, status: int, words: str) -> None:
+    fake.intercept = lambda _method, _path: (status, b"<html>log in</html>")
+    with pytest.raises(FlinkRefusedError, match=words):
+        FlinkClient(fake.url, retries=0).jobs() if status != 302 else _redirected().jobs()
+
+
+def _redirected() -> FlinkClient:
+    client = FlinkClient("https://proxy", retries=0)
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(302, headers={"location": f"https://sso/login?state={SECRET}"})
+
+    client._http._transport = httpx.MockTransport(answer)
+    client._http._mounts = {}
+    return client
+
+
+def test_a_certificate_that_is_not_trusted_is_named() -> None:
+    client = FlinkClient("https://proxy", retries=0)
+
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+
+    client._http._transport = httpx.MockTransport(refuse)
+    client._http._mounts = {}
+    with pytest.raises(FlinkRefusedError, match=r"certificate of https://proxy is not trusted .*access\.ca_file"):
+        client.jobs()
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"token cannot be read from .*nowhere"):
+        Access.of(AccessSettings(token_file=tmp_path / "nowhere"))
+    with pytest.raises(EngineError, match="certificates cannot be used"):
+        Access.of(AccessSettings(ca_file=tmp_path / "nowhere.pem"))
+    with pytest.raises(EngineError, match="no variable MISSING"):
+        Access.of(AccessSettings(headers={"X": "env:MISSING"}))
+
+
+def test_no_output_holds_a_secret(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that takes an address, with a password in it, and with everything going wrong as well."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("STREAMTUNE_FLINK_TOKEN", SECRET)
+    url = fake.url.replace("http://", f"http://me:{SECRET}@")
+    audit = tmp_path / "audit.jsonl"
+    timing = ("--settle-s", "0", "--window-s", "1")
+    commands: list[tuple[str, ...]] = [
+        ("flink", "status", "--url", url),
+        ("flink", "status", "--url", url, "--json"),
+        ("flink", "doctor", "--url", url),
+        ("flink", "plan", "--url", url, "--json"),
+        ("flink", "resume", "--url", url),
+        ("tune", "--engine", "flink", "--url", url, "--job", "nobody", "--audit", str(audit), *timing),
+        ("tune", "--engine", "flink", "--url", f"ftp://me:{SECRET}@host"),
+        ("flink", "status", "--url", f"http://me:{SECRET}@127.0.0.1:1"),
+    ]
+    for command in commands:
+        run(list(command))
+    fake.intercept = lambda _method, _path: (200, b"<html>")
+    run(["flink", "plan", "--url", url])
+    with AuditTrail(audit) as trail:
+        trail.write("attached", {"url": url})
+    shown = capsys.readouterr()
+    texts = [shown.out, shown.err, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
+    assert shown.out
+    assert not [text for text in texts if SECRET in text]
+
+
+def test_redaction_leaves_all_else_alone() -> None:
+    assert redacted("http://host:8081/a@b ok") == "http://host:8081/a@b ok"
+    assert redacted("x https://u:p@h/ y http://:p@i") == "x https://***@h/ y http://***@i"

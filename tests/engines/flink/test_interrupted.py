@@ -1,0 +1,79 @@
+"""A stop-and-restart that was killed between stop and start is finished by 'flink resume', or by the next 'tune'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engines.flink.fake_flink import FakeFlink
+from streamtune.dataflow import Plan
+from streamtune.engines.flink import FlinkClient, FlinkEngine, Program
+from streamtune.engines.flink.journal import Journal, resume
+from streamtune.errors import EngineError
+
+PLAN = Plan({"bids": 1, "Map": 3, "sink": 1})
+
+
+def test_killed_after_the_stop_it_is_started_from_its_savepoint(fake: FakeFlink, tmp_path: Path) -> None:
+    fake.scheduler = "default"
+    journal = Journal(tmp_path)
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    engine = FlinkEngine(client, clock=fake.clock, program=Program("jar", "Main", ("--x",)), journal=journal)
+    deployment = engine.attach()
+    client_run = client.run_jar
+
+    def die(*_arguments: object, **_options: object) -> str:
+        raise KeyboardInterrupt  # as a kill would, nothing after this line runs
+
+    client.run_jar = die  # type: ignore[method-assign, assignment]
+    with pytest.raises(KeyboardInterrupt):
+        engine.rescale(deployment, PLAN)
+    assert fake.state == "FINISHED"  # stopped, with its savepoint on disk, and nobody to start it
+    [entry] = journal.entries(fake.url)
+    assert entry.savepoint == "file:/savepoints/s1"
+    client.run_jar = client_run  # type: ignore[method-assign]
+    said = resume(client, journal, entry, clock=fake.clock)
+    assert "runs again" in said
+    assert fake.degrees["work"] == 3
+    assert fake.submitted[-1]["savepointPath"] == "file:/savepoints/s1"
+    assert fake.submitted[-1]["programArgsList"] == ["--x"]
+    assert journal.entries(fake.url) == []
+
+
+def test_a_rescale_that_went_through_leaves_nothing_behind(fake: FakeFlink, tmp_path: Path) -> None:
+    fake.scheduler = "default"
+    journal = Journal(tmp_path)
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    engine = FlinkEngine(client, clock=fake.clock, program=Program("jar", "Main"), journal=journal)
+    engine.rescale(engine.attach(), PLAN)
+    assert fake.degrees["work"] == 3
+    assert journal.entries(fake.url) == []
+
+
+def test_a_job_that_runs_is_left_alone(fake: FakeFlink, tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    engine = FlinkEngine(client, clock=fake.clock, program=Program("jar"), journal=journal)
+    entry = engine._rescaler._underway(fake.job_id, {}, PLAN, PLAN, Program("jar"))
+    journal.write(entry)
+    assert "nothing was left to do" in resume(client, journal, entry, clock=fake.clock)
+    assert journal.entries(fake.url) == []
+    assert fake.submitted == []
+
+
+def test_without_a_savepoint_it_says_so(fake: FakeFlink, tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    engine = FlinkEngine(client, clock=fake.clock, program=Program("jar"), journal=journal)
+    engine.attach()
+    entry = engine._rescaler._underway(fake.job_id, {}, PLAN, PLAN, Program("jar"))
+    fake.state = "CANCELED"
+    with pytest.raises(EngineError, match="knows no savepoint"):
+        resume(client, journal, entry, clock=fake.clock)
+
+
+def test_another_cluster_is_not_meant(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    (tmp_path / "broken.json").write_text("{")
+    assert journal.entries("http://elsewhere") == []

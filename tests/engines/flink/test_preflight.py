@@ -1,0 +1,98 @@
+"""Safety before measuring: what stands in the way is found in the first second, with what to do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engines.flink.fake_flink import FakeFlink
+from streamtune.cli import main
+from streamtune.dataflow import Plan
+from streamtune.engines.base import RescaleRefusedError
+from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, RescaleSettings
+from streamtune.engines.flink.preflight import Finding, Preflight
+from streamtune.errors import EngineError
+
+
+def preflight(fake: FakeFlink, *, has_program: bool = False, **settings: object) -> Preflight:
+    return Preflight(FlinkClient(fake.url), RescaleSettings.model_validate(settings), has_program)
+
+
+def finding(found: list[Finding], name: str) -> Finding:
+    return next(one for one in found if one.name == name)
+
+
+def test_all_is_well(fake: FakeFlink) -> None:
+    check = preflight(fake)
+    assert {one.verdict for one in [*check.cluster(), *check.job(fake.job_id)]} == {"ok"}
+
+
+def test_reactive_mode_is_named(fake: FakeFlink) -> None:
+    fake.options["scheduler-mode"] = "reactive"
+    found = finding(preflight(fake).cluster(), "scheduler")
+    assert found.verdict == "failed"
+    assert "reactive mode" in found.seen
+    with pytest.raises(EngineError, match=r"reactive mode: .* remove scheduler-mode"):
+        preflight(fake).check_cluster()
+
+
+def test_without_the_adaptive_scheduler_a_jar_and_a_savepoint_folder_are_needed(fake: FakeFlink) -> None:
+    fake.scheduler = "default"
+    assert finding(preflight(fake).cluster(), "scheduler").verdict == "failed"
+    found = preflight(fake, has_program=True).cluster()
+    assert finding(found, "scheduler").verdict == "ok"
+    assert finding(found, "savepoints").verdict == "failed"
+    fake.options["state.savepoints.dir"] = "s3://savepoints"
+    assert finding(preflight(fake, has_program=True).cluster(), "savepoints").verdict == "ok"
+    fake.options["web.submit.enable"] = "false"
+    assert "takes no jobs" in finding(preflight(fake, has_program=True).cluster(), "scheduler").seen
+
+
+@pytest.mark.parametrize("age_s", [None, 4000.0])
+def test_nothing_is_rescaled_without_a_recent_checkpoint_unless_the_user_insists(
+    fake: FakeFlink, age_s: float | None
+) -> None:
+    fake.checkpoint_age_s = age_s
+    plan = Plan({"bids": 1, "Map": 3, "sink": 1})
+    engine = FlinkEngine(FlinkClient(fake.url), clock=fake.clock)
+    with pytest.raises(RescaleRefusedError, match="checkpoint"):
+        engine.rescale(engine.attach(), plan)
+    assert fake.degrees["work"] == 1
+    settings = FlinkSettings(rescale=RescaleSettings(without_checkpoint=True))
+    insisting = FlinkEngine(FlinkClient(fake.url), clock=fake.clock, settings=settings)
+    insisting.rescale(insisting.attach(), plan)
+    assert fake.degrees["work"] == 3
+
+
+def test_the_doctor_prints_a_list_and_fails_where_something_is_wrong(
+    fake: FakeFlink, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.checkpoint_age_s = None
+
+    def run(*more: str) -> object:
+        monkeypatch.setattr("sys.argv", ["streamtune", "flink", "doctor", "--url", fake.url, *more])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code
+
+    assert run("--json") == 2
+    found = json.loads(capsys.readouterr().out)
+    assert [one["what"] for one in found if one["verdict"] == "failed"] == ["checkpoint"]
+    fake.checkpoint_age_s = 3.0
+    assert not run()
+    assert "checkpoint" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("pressure", "words"), [({"max_heap_share": 0.8}, "heap"), ({"max_gc_share": 0.2}, "garbage")])
+def test_nothing_is_rescaled_under_memory_pressure(fake: FakeFlink, pressure: dict[str, float], words: str) -> None:
+    values = {
+        "Status.JVM.Memory.Heap.Used": 95.0,
+        "Status.JVM.Memory.Heap.Max": 100.0,
+        "Status.JVM.GarbageCollector.All.TimeMsPerSecond": 400.0,
+    }
+    metrics = [{"id": name, "max": value} for name, value in values.items()]
+    fake.intercept = lambda _method, path: (200, metrics) if path.startswith("/taskmanagers/metrics") else None
+    with pytest.raises(RescaleRefusedError, match=words):
+        preflight(fake, pressure=pressure).check_pressure()
+    preflight(fake).check_pressure()  # off by default

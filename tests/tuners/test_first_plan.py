@@ -1,0 +1,82 @@
+"""First plans: all operators together, the least that is sure enough."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamtune.readings.demand import carried_rates
+from streamtune.tuners.streamtune.first_plan import Draws, Need, least_plan, needed, reach
+from streamtune.workloads import load
+
+
+@st.composite
+def needs(draw: st.DrawFn) -> Need:
+    draws, operators = draw(st.integers(5, 60)), draw(st.integers(1, 4))
+    degrees = draw(st.lists(st.integers(1, 8), min_size=draws * operators, max_size=draws * operators))
+    return Need(np.array(degrees).reshape(draws, operators), 8)
+
+
+@settings(deadline=None)
+@given(needs(), st.floats(0.05, 0.99))
+def test_a_plan_serves_the_wanted_share(need: Need, certainty: float) -> None:
+    assert need.share_served(least_plan(need, certainty)) >= certainty
+
+
+@settings(deadline=None)
+@given(needs(), st.floats(0.05, 0.95))
+def test_no_instance_can_be_spared(need: Need, certainty: float) -> None:
+    plan = least_plan(need, certainty)
+    for place in range(len(plan)):
+        if plan[place] > 1:
+            fewer = plan.copy()
+            fewer[place] -= 1
+            assert need.share_served(fewer) < certainty
+
+
+def test_it_is_close_to_the_best_of_all_plans() -> None:
+    """Every plan of three operators tried: the total found is the least, or one instance more."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        need = Need(np.clip(np.round(np.exp(rng.normal((1.0, 1.5, 0.3), 0.4, (200, 3)))), 1, 12).astype(int), 12)
+        best = min(
+            sum(plan) for plan in itertools.product(range(1, 13), repeat=3) if need.share_served(np.array(plan)) >= 0.8
+        )
+        assert least_plan(need, 0.8).sum() <= best + 1
+
+
+def test_what_cannot_be_served_gets_the_most() -> None:
+    assert least_plan(Need(np.full((10, 2), 9), 8), 0.9).max() <= 8
+
+
+def test_needs_follow_the_curve() -> None:
+    """One record/s per instance, no doubt: a rate of 12.5 needs 13 instances."""
+    mean = np.log(np.arange(1, 21))[None, :]
+    found = needed(mean, np.zeros_like(mean), np.array([[12.5], [0.0]]), np.zeros((2, 1)))
+    assert found.degrees[:, 0].tolist() == [13, 1]
+
+
+def test_draws_carry_demand_downstream() -> None:
+    workload = load("pqp-3way-0")
+    flow = workload.spec.job.dataflow
+    ratio = np.array([[workload.physics[key].selectivity for key in flow.index]])
+    offered = np.array([[workload.rates_at(2.0).get(key, 0.0) for key in flow.index]])
+    found = dict(zip(flow.index, carried_rates(flow, offered, ratio)[0].tolist(), strict=True))
+    assert found == pytest.approx(workload.input_rates_at(2.0))
+
+
+def test_draws_are_the_same_every_time_and_balanced() -> None:
+    first, again = Draws.of(7), Draws.of(7)
+    assert np.array_equal(first.capacity, again.capacity)
+    assert np.allclose(first.capacity.mean(axis=0), 0)
+    assert np.allclose(first.selectivity.std(axis=0), 1)
+
+
+def test_reach_is_that_of_the_worst_operator() -> None:
+    assert reach([10.0, 5.0], [10.0, 20.0]) == 4.0
+    assert math.isinf(reach([0.0], [1.0]))
