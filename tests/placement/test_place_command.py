@@ -143,13 +143,13 @@ def refusals(tmp_path: Path) -> dict[str, list[str]]:
         (tmp_path / name).write_text(text)
     good = ["--graph", "good.json", "--hosts"]
     return {
-        "is not valid JSON in line 1": ["--graph", "broken.json", "--hosts", "2"],
+        "in line 1. Expected a JSON object with tasks and edges": ["--graph", "broken.json", "--hosts", "2"],
         "must be an object with tasks and edges": ["--graph", "list.json", "--hosts", "2"],
         "'a' is used twice": ["--graph", "twice.json", "--hosts", "2"],
         "task #1 has no load": ["--graph", "missing.json", "--hosts", "2"],
         "task 'a': load must be a number, but got 'much'": ["--graph", "text.json", "--hosts", "2"],
         "at least 0, but got -1": ["--graph", "negative.json", "--hosts", "2"],
-        "at least 0, but got nan": ["--graph", "nan.json", "--hosts", "2"],
+        "NaN is not a JSON number": ["--graph", "nan.json", "--hosts", "2"],
         "edge #1: to names task 'z', which is not there": ["--graph", "edge.json", "--hosts", "2"],
         "unknown key 'cpu'": ["--graph", "key.json", "--hosts", "2"],
         "has no tasks": ["--graph", "empty.json", "--hosts", "2"],

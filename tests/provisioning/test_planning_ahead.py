@@ -172,7 +172,7 @@ def test_a_job_is_planned_ahead_of_its_rate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "a plan needs rates: add --forecast FILE"),
+        ([], "or --forecast for a plan over time"),
         (["--forecast", "history"], "add --history FOLDER"),
         (["--forecast", "missing.csv"], "missing.csv cannot be read"),
         (["--forecast", "RATES"], "what an instance of 'keep' can do is not known: add --capacity keep="),
@@ -182,7 +182,7 @@ def test_a_job_is_planned_ahead_of_its_rate(tmp_path: Path) -> None:
         (["--forecast", "RATES", "--changes", "all"], "--changes must be job or instance"),
         (
             ["--forecast", "RATES", "--capacity", "keep=1000,out=4000", "--picture", "plan.gif"],
-            "must end in .svg, .png or .pdf",
+            "the suffix says the format, .png, .svg, .pdf",
         ),
     ],
 )

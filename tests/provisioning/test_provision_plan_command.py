@@ -111,7 +111,9 @@ def test_bad_problems_have_one_clear_sentence(tmp_path: Path, case: str) -> None
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "message"), [("[1, 2", "neither YAML nor JSON"), ("[1, 2]", "must be a mapping")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("[1, 2", "is not valid JSON: .* in line 1"), ("[1, 2]", "must be a mapping")]
+)
 def test_files_that_hold_no_problem(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(StreamTuneError, match=message):
         load_problem(Path(written(tmp_path, text)))
@@ -120,7 +122,7 @@ def test_files_that_hold_no_problem(tmp_path: Path, text: str, message: str) -> 
 @pytest.mark.parametrize("value", ["NaN", "Infinity"])
 def test_json_numbers_that_are_none(tmp_path: Path, value: str) -> None:
     text = json.dumps(GOOD).replace("340", value)
-    with pytest.raises(StreamTuneError, match="must be finite and at least 0"):
+    with pytest.raises(StreamTuneError, match=f"is not valid JSON: {value} is not a JSON number"):
         load_problem(Path(written(tmp_path, text)))
 
 

@@ -12,6 +12,7 @@ import pytest
 from streamtune.errors import StreamTuneError
 from streamtune.labs.cgroups import CgroupError, Hierarchy, ResourceGroup, find_hierarchy
 from streamtune.labs.sampling import ProcessSampler, RunningInstance, sample_beside
+from streamtune.outputs import OutputError
 from streamtune.provisioning.problem import ProvisioningError
 from streamtune.provisioning.sampling.algorithms import dsa, fssa, ladder, ours
 from streamtune.provisioning.sampling.belief import CurveBelief
@@ -130,7 +131,7 @@ def test_samples_survive_a_file(tmp_path: Path) -> None:
     samples = [Sample(cpu=1, memory_mb=64, performance_per_s=5.0)]
     write_samples(tmp_path / "co1.json", "CO1", samples, {"sampler": "test"})
     assert read_samples(tmp_path / "co1.json") == ("CO1", samples)
-    with pytest.raises(ProvisioningError, match="not an ordinary file"):
+    with pytest.raises(OutputError, match="cannot be written: it is a folder"):
         write_samples(tmp_path, "CO1", samples, {})
     (tmp_path / "bad.json").write_text('{"operator": "x", "samples": [{"cpu": -1}]}')
     with pytest.raises(ProvisioningError, match="a sample's cpu: Input should be greater than 0, but got -1"):

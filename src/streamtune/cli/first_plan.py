@@ -58,7 +58,8 @@ def _of_spec(question: PlanQuestion) -> dict[str, Any]:
     rates = parse_rates(question.rate, spec.job)
     if question.model is None and question.observe is None:
         raise StreamTuneError(
-            f"nothing is known of '{spec.job.name}': give --model (what past jobs taught), or --observe (a short try)"
+            f"nothing is known of '{spec.job.name}': give --model (what past jobs taught), --observe (a short try), "
+            "or --forecast for a plan over time"
         )
     seen = None if question.observe is None else _pilot(spec, question)
     tuner = _tuner(spec.job, question.model)
