@@ -82,7 +82,7 @@ class Journal:
                 raise StoreError(
                     f"{self.folder} is in use by another session: wait for it, or choose another --store"
                 ) from error
-            self._load(mend=True)
+            self._load(repair=True)
             yield
         finally:
             os.close(descriptor)
@@ -139,7 +139,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
 
-    def _load(self, *, mend: bool = False) -> None:
+    def _load(self, *, repair: bool = False) -> None:
         self.header, self.trials, self.pending = None, [], None
         if not self.path.exists():
             return
@@ -150,7 +150,7 @@ class Journal:
                 self._read(json.loads(line))
             except (ValueError, KeyError, ValidationError, TypeError) as error:
                 raise StoreError(f"{self.path}, line {position} is damaged: choose another --store") from error
-        if mend and len(whole) < len(data):  # torn by a crash: never acted upon, so it can go
+        if repair and len(whole) < len(data):  # torn by a crash: never acted upon, so it can go
             with self.path.open("rb+") as file:
                 file.truncate(len(whole))
                 os.fsync(file.fileno())

@@ -117,7 +117,7 @@ def load_scorer(model: Path | None, windows: list[int]) -> Scorer | None:
 
 
 def refuse_foreign(place: str) -> None:
-    """Folders of ours are replaced; others of the same name are left alone."""
+    """Replaces folders that Sundog wrote; leaves others of the same name alone."""
     folder = Path(place)
     if folder.is_file():
         raise StreamTuneError(f"--out {place} is a file: give a folder")

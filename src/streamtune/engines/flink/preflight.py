@@ -98,7 +98,7 @@ class Preflight:
         if found.latest.completed is None:
             failed = found.counts.failed
             seen = f"none has completed, {failed} failed" if failed else "none has completed"
-            return Finding("checkpoint", "failed", seen, f"mend or switch on checkpoints first, {insist}")
+            return Finding("checkpoint", "failed", seen, f"fix or switch on checkpoints first, {insist}")
         age_s = max(0.0, (details.now_ms - found.latest.completed.completed_ms) / 1000)
         seen = f"the last one completed {age_s:.0f} s ago, {found.counts.failed} of {found.counts.total} failed"
         if age_s > self.settings.max_checkpoint_age_s:
