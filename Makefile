@@ -130,6 +130,9 @@ bench-foreign: $(STAMP) java $(FLINK_120)/.installed  ## jobs that nobody here w
 	@$(BIN)/python benchmarks/foreign.py --flink $(FLINK_120)/pyflink
 	@$(BIN)/python benchmarks/foreign.py --flink $(FLINK_120)/pyflink --scheduler default
 
+bench-flink-watch: $(STAMP) java  ## twenty minutes of two watches, a killed TaskManager, resubmitted jobs
+	@$(BIN)/python benchmarks/flink_watch.py
+
 bench-fig8: build/timely-model  ## Fig. 8 on a real Timely Dataflow, by the 85 % rule and with growing queues (an hour, resumable)
 	@$(BIN)/streamtune bench fig8 --model build/timely-model --seeds 0,1 --work build/fig8 --report build/fig8.html
 	@$(BIN)/streamtune bench fig8 --model build/timely-model --backlog-growth 0.03 --work build/fig8-backlog --report build/fig8-backlog.html
