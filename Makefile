@@ -89,6 +89,9 @@ format: $(STAMP)  ## let ruff format and fix
 
 bench: bench-simulator bench-similarity bench-cluster bench-labels bench-history bench-pretrain bench-paper  ## all benchmarks on the simulator (hours)
 
+bench-quality: $(STAMP)  ## sixty fixed cases of decision quality, against the stored scores (seconds)
+	@$(BIN)/python benchmarks/quality.py
+
 bench-simulator: $(STAMP)  ## simulated seconds per second, and the onset of backpressure
 	@$(BIN)/python benchmarks/simulator.py
 

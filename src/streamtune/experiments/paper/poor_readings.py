@@ -60,7 +60,7 @@ QUALITIES = (
 )
 
 
-class _Shown(Tuner):
+class ShownTuner(Tuner):
     """Another tuner that is shown poorer observations."""
 
     name = "shown"
@@ -84,9 +84,9 @@ def _contestant(past: str, quality: Quality, transfer: Callable[[], TransferMode
 
     def make(job: Job, _known: Knowledge) -> Tuner:
         if past == RIVAL:
-            return _Shown(DS2(job), quality.show)
+            return ShownTuner(DS2(job), quality.show)
         model = None if past == NO_PAST else LightModel(transfer(), job)
-        return _Shown(StreamTune(job, settings, model=model), quality.show)
+        return ShownTuner(StreamTune(job, settings, model=model), quality.show)
 
     return Contestant(f"{past}, {quality.label}", make)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from streamtune.dataflow import Job, Observation
 from streamtune.readings import LabelSettings, label_observation
 from streamtune.readings.demand import carried_rates, input_rates
+from streamtune.readings.elimination import eliminate
 from streamtune.readings.labels import BOTTLENECK, FINE, UNLABELLED
 from streamtune.readings.selectivity import observed_selectivity
 from streamtune.readings.shortfall import saturated_and_short
@@ -70,6 +71,8 @@ class Experience:
             # Lack of backpressure says nothing for an operator that is busy all the time and takes too little.
             short = saturated_and_short(self._job.dataflow, observation)
             labels |= {key: UNLABELLED for key in short if labels[key] == FINE}
+            left = eliminate(self._job.dataflow, observation)
+            labels |= dict.fromkeys(left.cleared, UNLABELLED) | dict.fromkeys(left.blamed, BOTTLENECK)
         lesson = Lesson(observation, labels)
         self._keep(lesson)
         for key, metrics in observation.operators.items():

@@ -10,6 +10,7 @@ from streamtune.dataflow import Job, Observation, Plan
 from streamtune.models.transfer.model import Levels, OperatorPrior
 from streamtune.readings import LabelSettings
 from streamtune.readings.capacity import SATURATED_SHARE
+from streamtune.readings.labels import BOTTLENECK
 from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
@@ -158,13 +159,18 @@ class StreamTune(Tuner):
                 continue
             demand = situation.demand[key]
             limit = self.job.limit_of(key)
-            degrees[key], why[key] = self._choose(verdict, bounds.get(key, Bounds()), demand, current[key], limit)
+            bound = bounds.get(key, Bounds())
+            degrees[key], why[key] = self._choose(verdict, bound, demand, current[key], limit)
+            if bound.low > verdict.degree and self._is_short_now(observation, key):
+                # Its readings mislead: what it takes is certain, and one more at a time would be one restart each.
+                degrees[key] = min(max(degrees[key], self._grown(observation, key, demand)), limit)
+                why[key] = f"{verdict.told}; but {current[key]} is a bottleneck now: sized by what it really takes"
             figures[key] = {
                 "rate_per_s": demand,
                 "safe_probability": float(verdict.safe[degrees[key] - 1]),
                 "estimated": float(verdict.degree),
             }
-        self._relieve(observation, degrees, why)
+        self._relieve(observation, situation.demand, degrees, why)
         plan = Plan({key: degrees[key] for key in self.job.dataflow.index})
         if not observation.has_backpressure and self._is_within_band(observation):
             why = {key: f"{text}; within the band of the target utilisation" for key, text in why.items()}
@@ -212,6 +218,10 @@ class StreamTune(Tuner):
             and metrics.parallelism < self.job.limit_of(key)
         )
 
+    def _is_short_now(self, observation: Observation, key: str) -> bool:
+        lessons = self._experience.lessons
+        return bool(lessons) and observation.has_backpressure and lessons[-1].labels.get(key) == BOTTLENECK
+
     def _choose(self, verdict: Verdict, bounds: Bounds, demand: float, current: int, limit: int) -> tuple[int, str]:
         if not math.isfinite(demand) or not verdict.told:
             return current, "nothing is known of it yet: kept as it is"
@@ -227,18 +237,31 @@ class StreamTune(Tuner):
             text += f"; even the limit of {limit} is not expected to keep up"
         return degree, text
 
-    def _relieve(self, observation: Observation, degrees: dict[str, int], why: dict[str, str]) -> None:
-        """Backpressure, and nothing was raised: no cause is known, so all suspects grow."""
+    def _relieve(
+        self, observation: Observation, demand: Mapping[str, float], degrees: dict[str, int], why: dict[str, str]
+    ) -> None:
+        """Backpressure, and nothing was raised: no cause is known, so the suspect grows, or all that report no load."""
         if not (observation.has_backpressure and self.settings.binding):
             return
         current = observation.plan
         if any(degrees[key] > current[key] for key in degrees):
             return
-        for key in suspects(self.job.dataflow, observation)[:1]:
-            grown = min(max(math.ceil(current[key] * _BLIND_GROWTH), current[key] + 1), self.job.limit_of(key))
+        found = suspects(self.job.dataflow, observation)
+        unread = [key for key in found if not math.isfinite(hottest_busy_share(observation.operators[key]))]
+        for key in unread or found[:1]:
+            degree = self._grown(observation, key, demand[key]) if unread else math.ceil(current[key] * _BLIND_GROWTH)
+            grown = min(max(degree, current[key] + 1), self.job.limit_of(key))
             if grown > current[key]:
                 degrees[key] = grown
-                why[key] = "backpressure begins before it and no other reason was found: a tenth more"
+                why[key] = "backpressure begins before it and no other reason was found: "
+                why[key] += "enough if it is the one, since it reports no busy time" if unread else "a tenth more"
+
+    @staticmethod
+    def _grown(observation: Observation, key: str, demand: float) -> int:
+        """Enough instances if what an operator takes now is all that it can take."""
+        metrics = observation.operators[key]
+        ratio = demand / metrics.records_in_per_s if metrics.records_in_per_s > 0 else _BLIND_GROWTH
+        return math.ceil(metrics.parallelism * (ratio if math.isfinite(ratio) else _BLIND_GROWTH))
 
     def _is_not_worth_it(self, current: Plan, wanted: Plan) -> bool:
         return all(current[key] - self.settings.ignored_drop <= wanted[key] <= current[key] for key in wanted)

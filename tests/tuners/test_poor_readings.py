@@ -1,0 +1,82 @@
+"""Operators that report no busy time, or a wrong one, are sized by what they take, not one instance at a time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from streamtune.dataflow import Dataflow, Edge, Job, Operator, OperatorMetrics
+from streamtune.readings.elimination import eliminate
+from streamtune.tuners.streamtune import StreamTune
+from tuners.sightings import chain, metrics, sighting
+
+
+def unread(parallelism: int, taken: float) -> OperatorMetrics:
+    """What asynchronous I/O reports: rates, and that it is not blocked."""
+    missing = {"busy_ms_per_s": math.nan, "idle_ms_per_s": math.nan}
+    return metrics(parallelism, taken, 0).model_copy(update=missing)
+
+
+BLOCKED_SOURCE = metrics(1, 200, 20, blocked=970)
+FORK = Job(
+    "fork",
+    Dataflow(
+        (
+            Operator(id="source", type="source", rate=1000),
+            *(Operator(id=name, type="map") for name in ("left", "right")),
+        ),
+        (Edge("source", "left"), Edge("source", "right")),
+    ),
+    64,
+)
+
+
+def test_the_only_reader_of_a_blocked_source_is_blamed_and_sized_in_one_step() -> None:
+    """It takes 200 of 1,000 records/s with one instance: five serve them, and a little more is sure."""
+    job = chain("async")
+    tuner = StreamTune(job)
+    seen = sighting({"source": BLOCKED_SOURCE, "op1": unread(1, 200)})
+    assert eliminate(job.dataflow, seen).blamed == {"op1"}
+    tuner.learn(seen)
+    assert 5 <= tuner.recommend(seen).plan["op1"] <= 7
+
+
+@pytest.mark.parametrize(("busy", "blamed"), [(500, {"left"}), (840, {"left"}), (990, set())])
+def test_a_neighbour_is_cleared_unless_it_is_saturated_itself(busy: float, blamed: set[str]) -> None:
+    seen = sighting({"source": BLOCKED_SOURCE, "left": unread(1, 200), "right": metrics(1, 200, busy)})
+    found = eliminate(FORK.dataflow, seen)
+    assert found.blamed == blamed
+    assert found.cleared == ({"right"} if blamed else set())
+
+
+def test_where_two_report_nothing_nobody_is_blamed_but_both_grow_at_once() -> None:
+    """Either may be the one: 1,000 / 200 instances for both, instead of one more per reconfiguration."""
+    tuner = StreamTune(FORK)
+    seen = sighting({"source": BLOCKED_SOURCE, "left": unread(1, 200), "right": unread(1, 200)})
+    assert eliminate(FORK.dataflow, seen).blamed == frozenset()
+    tuner.learn(seen)
+    found = tuner.recommend(seen)
+    assert dict(found.plan) == {"source": 1, "left": 5, "right": 5}
+    assert "reports no busy time" in found.why["left"]
+
+
+def test_one_that_is_blocked_itself_is_not_blamed() -> None:
+    job = chain("async", "map")
+    held = unread(1, 200).model_copy(update={"backpressured_ms_per_s": 900.0})
+    seen = sighting({"source": BLOCKED_SOURCE, "op1": held, "op2": metrics(1, 200, 990)})
+    assert "op1" not in eliminate(job.dataflow, seen).blamed
+
+
+def test_a_bottleneck_whose_busy_time_misleads_is_not_raised_by_one() -> None:
+    """It says 70 % busy, so that two would seem to be enough at 800 of 1,000/s; blocked writers say otherwise.
+
+    Two take 800 records/s, so 1,000 need 2 · 1,000 / 800 = 2.5: three. At 20 with 800/s it would be 25, not 21.
+    """
+    job = chain("map")
+    tuner = StreamTune(job)
+    seen = sighting({"source": metrics(1, 800, 100, blocked=850), "op1": metrics(20, 800, 700)})
+    tuner.learn(seen)
+    found = tuner.recommend(seen)
+    assert found.plan["op1"] >= 25
+    assert "sized by what it really takes" in found.why["op1"]
