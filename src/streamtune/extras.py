@@ -44,7 +44,16 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "matplotlib",
     ),
     "sundog": ("pyspark", "pandas", "pyarrow", "matplotlib", "sklearn", "xgboost", "ir_measures"),
-    "service": ("fastapi", "uvicorn", "sse_starlette", "sqlalchemy", "alembic", "psycopg", "prometheus_client"),
+    "service": (
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "sse_starlette",
+        "sqlalchemy",
+        "alembic",
+        "psycopg",
+        "prometheus_client",
+    ),
 }
 
 # What needs an extra, by room or module: the extras, and how to call it. The longest name counts.

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -52,6 +52,12 @@ def every_class() -> Iterator[type[Settings]]:
         kind = waiting.pop()
         yield kind
         waiting += [inner for name in kind.model_fields if (inner := settings_within(kind, name))]
+        waiting += [inner for field in kind.model_fields.values() for inner in _listed(field.annotation)]
+
+
+def _listed(annotation: Any) -> list[type[Settings]]:
+    """The settings of which a field holds a list."""
+    return [one for one in get_args(annotation) if isinstance(one, type) and issubclass(one, Settings)]
 
 
 # --- laws over all settings

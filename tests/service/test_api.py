@@ -258,7 +258,8 @@ def test_a_script_in_a_name_is_text(shared: Api) -> None:
     assert picture.headers["content-type"].startswith("image/svg+xml")
     assert "<script" not in picture.text
     assert "&lt;script&gt;" in picture.text
-    assert 'job="<script>alert(1)</script>"' in client.get("/metrics").text  # Prometheus' form escapes quotes alone
+    told = client.get("/metrics").text
+    assert 'job_name="<script>alert(1)</script>"' in told  # Prometheus' form escapes quotes alone
 
 
 @pytest.mark.parametrize("text", ["' or 1=1 --", "%", "_", "'; drop table jobs; --", '"', "\\", "\x00", "é\u202e"])

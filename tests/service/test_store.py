@@ -253,7 +253,7 @@ def test_tokens_are_hashed_found_revoked_and_grow_old(store: Store) -> None:
     _, text_of_bob = store.tokens.create("bob", "viewer", NOW, NOW + timedelta(days=1))
     with store.database.read() as connection:
         kept = str(connection.execute(select(tables.tokens)).all())
-    assert text_of_alice.rpartition("_")[2] not in kept
+    assert text_of_alice.split("_", 2)[2] not in kept  # the secret itself may have underscores
     assert store.tokens.find(text_of_alice, NOW) == alice
     for wrong in ("", "st", "st__", text_of_alice + "x", text_of_alice[:-1], "st_' or 1=1 --_x", "x" * 1000, "st_é_é"):
         assert store.tokens.find(wrong, NOW) is None

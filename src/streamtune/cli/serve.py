@@ -16,7 +16,7 @@ from streamtune.cli.output import err
 from streamtune.config import Config, load_config
 from streamtune.engines.flink.settings import FlinkSettings
 from streamtune.errors import StreamTuneError
-from streamtune.service.settings import ApiSettings, ClusterSettings, ServiceSettings
+from streamtune.service.settings import ApiSettings, ServiceSettings, WatchedCluster
 from streamtune.settings import Settings
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ class _Given:
         )
 
 
-def _cluster_maker(config: Config, settings: ServiceSettings) -> Callable[[ClusterSettings], Cluster]:
+def _cluster_maker(config: Config, settings: ServiceSettings) -> Callable[[WatchedCluster], Cluster]:
     flink = config.settings(FlinkSettings)
 
-    def make(one: ClusterSettings) -> Cluster:
+    def make(one: WatchedCluster) -> Cluster:
         from streamtune.engines.base import MeasurementWindow
         from streamtune.service.clusters.flink import FlinkCluster
 

@@ -27,7 +27,7 @@ from streamtune.service.holder import Holder
 from streamtune.service.learn.schedule import Schedule
 from streamtune.service.metrics import ServiceCollector
 from streamtune.service.recording import HistoryReader, HistoryWriter
-from streamtune.service.settings import STORE_VARIABLE, ClusterSettings, ServiceSettings
+from streamtune.service.settings import STORE_VARIABLE, ServiceSettings, WatchedCluster
 from streamtune.service.store import Store
 from streamtune.service.webhooks import Webhooks
 from streamtune.settings import Settings
@@ -54,7 +54,7 @@ class Service:
         source: str = "defaults",
         tuner_settings: TunerSettings = lambda _name: None,
         reload: Reload | None = None,
-        make_cluster: Callable[[ClusterSettings], Cluster] | None = None,
+        make_cluster: Callable[[WatchedCluster], Cluster] | None = None,
         learn_options: Sequence[str] = (),
     ) -> None:
         clock = clock or RealClock()

@@ -111,7 +111,7 @@ class Policy(Settings):
         return fnmatchcase(job, self.pattern) or fnmatchcase(f"{cluster}/{job}", self.pattern)
 
 
-class ClusterSettings(Settings):
+class WatchedCluster(Settings):
     """One cluster whose jobs are looked after."""
 
     name: str = Field(min_length=1, max_length=100, description="how it is called")
@@ -197,7 +197,7 @@ class ServiceSettings(Settings):
     data: str = Field(
         default="", description="folder for history, models and what jobs have taught; empty: a folder of this user"
     )
-    clusters: tuple[ClusterSettings, ...] = Field(default=(), description="whose jobs are looked after")
+    clusters: tuple[WatchedCluster, ...] = Field(default=(), description="whose jobs are looked after")
     policies: tuple[Policy, ...] = Field(
         default=(), description="what may be done to which job; the first match counts"
     )

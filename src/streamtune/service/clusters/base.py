@@ -53,10 +53,10 @@ class Cluster(ABC):
 def job_key(engine: str, url: str, name: str) -> str:
     """The id of a job: the same for every service and every ``tune`` that can reach it at the same address.
 
-    >>> [job_key("flink", url, "q5")[:2] for url in ("http://localhost:8081/", "http://127.0.0.1:8081")]
-    ['q5', 'q5']
+    >>> job_key("flink", "http://localhost:8081/", "q5") == job_key("flink", "http://127.0.0.1:8081", "q5")
+    True
     >>> job_key("flink", "http://127.0.0.1:8081", "Fraud / v2")
-    'fraud-v2-1cfbb3b5'
+    'fraud-v2-09078670'
     """
     place = re.sub(r"//(localhost|\[::1\])(?=[:/]|$)", "//127.0.0.1", url.rstrip("/").lower())
     digest = hashlib.sha256(f"{engine}|{place}|{name}".encode(errors="replace")).hexdigest()[:8]

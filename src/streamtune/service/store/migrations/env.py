@@ -6,5 +6,13 @@ from alembic import context
 
 from streamtune.service.store.tables import metadata
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, render_as_batch=True)
-context.run_migrations()
+
+def run() -> None:
+    """All migrations that the store lacks."""
+    connection = context.config.attributes["connection"]
+    context.configure(connection=connection, target_metadata=metadata, render_as_batch=True)
+    context.run_migrations()
+
+
+if hasattr(context, "config"):  # only while Alembic runs this file; an import alone runs nothing
+    run()

@@ -189,9 +189,10 @@ class Row extends Component {
 function Heading({ column: [key, name, kind] }) {
   const { sort } = choice.value;
   const here = sort.replace(/^-/, "") === key;
-  const way = here ? (sort.startsWith("-") ? "descending" : "ascending") : undefined;
+  const largestFirst = kind.includes("number") !== sort.startsWith("-");
+  const way = here ? (largestFirst ? "descending" : "ascending") : undefined;
   const next = !here ? key : sort.startsWith("-") ? "trouble" : `-${key}`;
-  return html`<th scope="col" class=${kind} aria-sort=${way}><button type="button" onClick=${() => choose({ sort: next })}>${name}${here && html`<span aria-hidden="true"> ${way === "ascending" ? "↓" : "↑"}</span>`}</button></th>`;
+  return html`<th scope="col" class=${kind} aria-sort=${way}><button type="button" onClick=${() => choose({ sort: next })}>${name}${here && html`<span aria-hidden="true"> ${way === "ascending" ? "↑" : "↓"}</span>`}</button></th>`;
 }
 
 /** The default order in groups with a heading each; other orders as one plain list. */
