@@ -24,20 +24,19 @@ def main() -> int:
     parser.add_argument("--window-s", type=float, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path)
+    parser.add_argument("--evidence", type=Path, default=Path("build/soak-faults.jsonl"), help="a line for every fault")
     given = parser.parse_args()
     began = time.monotonic()
+    given.evidence.parent.mkdir(parents=True, exist_ok=True)
+    given.evidence.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="streamtune-soak-") as folder:
-        soak = Soak(Path(folder), seed=given.seed, window_s=given.window_s)
-        hours = round(given.days * 24)
-        for hour in range(hours):
-            kills = given.kills * (hour + 1) // hours - given.kills * hour // hours
-            soak.run(3600, kills=soak.kills + kills if kills else 0)
-            if hour % 6 == 5:
-                told = soak.report()
-                done = f"{told['rescales']} changes, {told['kills']} kills, {len(told['faults'])} faults"
-                print(
-                    f"hour {hour + 1} of {hours}: {done}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True
-                )
+        soak = Soak(Path(folder), seed=given.seed, window_s=given.window_s, evidence=given.evidence)
+
+        def progress(hours: float) -> None:
+            done = f"{len(soak.inspector.rescales)} changes, {soak.kills} kills, {len(soak.inspector.faults)} faults"
+            print(f"hour {hours:.0f}: {done}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+        soak.run(given.days * 86400, given.kills, progress=progress)
         soak.settle()
         told = {**soak.report(), "window_s": given.window_s, "seconds": round(time.monotonic() - began)}
     print(json.dumps(told, indent=2))

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 
+from service.inspector import Inspector, key_of
 from streamtune.clock import Steps
 from streamtune.dataflow import Observation, Plan
 from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
 from streamtune.errors import EngineError
 from streamtune.service.clocks import HandClock
-from streamtune.service.clusters.base import FoundJob, job_key
+from streamtune.service.clusters.base import FoundJob
 from streamtune.service.clusters.simulated import SimulatedCluster, SimulatedEngine, SimulatedJob
 from streamtune.service.demo import demo_clusters
 from streamtune.service.errors import StoreError
@@ -95,18 +96,6 @@ class ChaoticStore(Store):
         self.database.write = dying_write  # type: ignore[method-assign]
 
 
-@dataclass(frozen=True)
-class Rescale:
-    """One change that an engine was asked for."""
-
-    job: str
-    by: str
-    decision: str
-    wall: datetime
-    began: float
-    ended: list[float]
-
-
 class ChaoticEngine(SimulatedEngine):
     """An engine that is away, answers nonsense, and lets the inspector look at every rescale before it happens."""
 
@@ -166,78 +155,6 @@ class ChaoticCluster(SimulatedCluster):
 
 
 @dataclass
-class Inspector:
-    """Knows the laws, and looks at every change by itself: by the store and by the engines, not by the service."""
-
-    store: Store
-    settings: ServiceSettings
-    clock: HandClock
-    clusters: dict[str, ChaoticCluster] = field(default_factory=dict)
-    rescales: list[Rescale] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-    faults: list[str] = field(default_factory=list)
-
-    def before(self, service: str, cluster: str, deployment: Deployment, plan: Plan) -> Rescale:
-        """A change is about to be made: is it recorded, allowed, new, and by the holder of the lease?"""
-        name = deployment.job.name
-        job = job_key("simulator", f"simulated://{cluster}", name)
-        wall = self.clock.now()
-        found = self.store.decisions.of_job(job, status=("applying",), limit=5)
-        if len(found) != 1 or found[0].after != dict(plan):
-            self.fault(f"{name}: a change without its record ({len(found)} open)")
-        decision = found[0].id if found else "none"
-        if decision in self.used:
-            self.fault(f"{name}: decision {decision} applied twice")
-        self.used.add(decision)
-        lease = self.store.leases.all(self.store.lease_clock.now()).get(job)
-        if lease is None or lease.holder != service:
-            self.fault(f"{name}: {service} acts, the lease is {lease}")
-        for other in self.rescales:
-            if other.job == job and not other.ended and other.by != service:
-                self.fault(f"{name}: {service} and {other.by} at the same time")
-        self._check_policy(cluster, job, deployment, plan, wall)
-        one = Rescale(job, service, decision, wall, self.clock.steady(), [])
-        self.rescales.append(one)
-        return one
-
-    def _check_policy(self, cluster: str, job: str, deployment: Deployment, plan: Plan, wall: datetime) -> None:
-        policy = self.settings.policy_for(cluster, deployment.job.name)
-        name = deployment.job.name
-        runs = self.clusters[cluster].engine.living[name].simulation.plan
-        if policy.mode not in ("auto", "approve"):
-            self.fault(f"{name}: changed under mode {policy.mode}")
-        shrinks = any(plan[key] < runs[key] for key in plan)
-        for window in policy.maintenance:
-            if window.covers(wall) and (window.allow == "nothing" or shrinks):
-                self.fault(f"{name}: changed in its maintenance window")
-        for hours, most in ((1, policy.max_per_hour), (24, policy.max_per_day)):
-            since = wall - timedelta(hours=hours)
-            recent = [one for one in self.rescales if one.job == job and one.wall > since]
-            if len(recent) >= most:
-                self.fault(f"{name}: {len(recent) + 1} changes within {hours} h, {most} are allowed")
-        for key in plan:
-            if deployment.job.dataflow.operator(key).is_source and plan[key] != runs[key]:
-                self.fault(f"{name}: the source {key} was changed")
-            if policy.max_parallelism is not None and plan[key] > max(policy.max_parallelism, runs[key]):
-                self.fault(f"{name}: {key} above its limit")
-        if policy.group is not None:
-            self._check_budget(policy.group, name, plan, runs)
-
-    def _check_budget(self, group: str, name: str, plan: Plan, runs: Plan) -> None:
-        total = sum(
-            living.simulation.plan.total
-            for cluster in self.clusters.values()
-            for job, living in cluster.engine.living.items()
-            if self.settings.policy_for(cluster.name, job).group == group
-        )
-        if plan.total > runs.total and total - runs.total + plan.total > self.settings.budgets[group]:
-            self.fault(f"{name}: the budget of {group} is exceeded")
-
-    def fault(self, text: str) -> None:
-        self.faults.append(f"{self.clock.now():%a %H:%M} {text}")
-
-
-@dataclass
 class One:
     """One of the services."""
 
@@ -251,7 +168,14 @@ class Soak:
     """The whole story. ``run`` it for some time, then ``report``."""
 
     def __init__(
-        self, folder: Path, *, seed: int = 0, jobs: int | None = None, window_s: float = 60.0, tuner: str = "ds2"
+        self,
+        folder: Path,
+        *,
+        seed: int = 0,
+        jobs: int | None = None,
+        window_s: float = 60.0,
+        tuner: str = "ds2",
+        evidence: Path | None = None,
     ) -> None:
         self.clock = HandClock(START)
         self.chaos = Chaos(random.Random(seed), self.clock)
@@ -259,7 +183,7 @@ class Soak:
         self.settings = soak_settings(tuner)
         self._watching = Store(self._url)
         self._watching.lease_clock = LeaseClock(self._watching.database, steady=self.clock.steady, boot="soak")
-        self.inspector = Inspector(self._watching, self.settings, self.clock)
+        self.inspector = Inspector(self._watching, self.settings, self.clock, evidence or folder / "faults.jsonl")
         window = MeasurementWindow(window_s, window_s)
         for made in demo_clusters(self.clock, window):
             some = [living.job for living in made.engine.living.values()][:jobs]
@@ -284,18 +208,34 @@ class Soak:
         clusters = [cluster.seen_by(holder) for cluster in self.inspector.clusters.values()]
         return One(holder, store, Fleet(context, clusters, one_loop=loop, poll_s=60.0), loop)
 
-    def run(self, seconds: float, kills: int, slice_s: float = 30.0) -> None:
-        """Let both services live in turns, and let things go wrong meanwhile."""
-        end = self.clock.steady() + seconds
-        every = seconds / (kills + 1) if kills else seconds * 2
-        next_kill = self.clock.steady() + every * self.chaos.random.uniform(0.5, 1.5)
-        while self.clock.steady() < end:
+    def run(
+        self, seconds: float, kills: int, slice_s: float = 30.0, progress: Callable[[float], None] = lambda _hours: None
+    ) -> None:
+        """Let both services live in turns, and let things go wrong meanwhile; kills at random moments of the time."""
+        begin = self.clock.steady()
+        moments = sorted(begin + self.chaos.random.uniform(0, 0.99 * seconds) for _ in range(kills))
+        told = begin
+        while self.clock.steady() < begin + seconds:
             self._misfortune(slice_s)
-            if self.clock.steady() >= next_kill and self.kills < kills:
+            if moments and self.clock.steady() >= moments[0] and self.chaos.kill_in is None:
+                del moments[0]
                 self.chaos.kill_in = self.chaos.random.randrange(1, 120)
-                next_kill += every * self.chaos.random.uniform(0.6, 1.2)
             for place in range(len(self.services)):
                 self._live(place, slice_s / len(self.services))
+            self._look_at_leases()
+            if self.clock.steady() - told >= 6 * 3600:
+                told = self.clock.steady()
+                progress((told - begin) / 3600)
+
+    def _look_at_leases(self) -> None:
+        """Who believes to hold which lease, at one moment."""
+        now = self._watching.lease_clock.now()
+        believed: dict[str, list[str]] = {}
+        for one in self.services:
+            for job, lease in one.fleet.context.leases.items():
+                if lease.holder == one.holder and lease.until > now:
+                    believed.setdefault(job, []).append(one.holder)
+        self.inspector.check_leases(believed)
 
     def _live(self, place: int, seconds: float) -> None:
         one = self.services[place]
@@ -306,6 +246,7 @@ class Soak:
                 return
             except Killed:
                 self.kills += 1
+                self.inspector.note(f"{one.holder} is killed")
                 one.store.close()
                 for rescale in self.inspector.rescales:
                     if rescale.by == one.holder and not rescale.ended:
@@ -330,12 +271,15 @@ class Soak:
             name = chaos.random.choice(list(self.inspector.clusters))
             chaos.away_until[name] = self.clock.steady() + chaos.random.uniform(30, 1200)
             chaos.counts["clusters away"] += 1
+            self.inspector.note(f"{name} is away until {chaos.away_until[name]:.0f} s")
         if chance() < hour / 12:
             chaos.disk_full_until = self.clock.steady() + chaos.random.uniform(5, 300)
             chaos.counts["disk full"] += 1
+            self.inspector.note(f"the disk is full until {chaos.disk_full_until:.0f} s")
         if chance() < hour / 12:
             self.clock.jump(chaos.random.choice((-7200, -600, -30, 30, 600, 7200)))
             chaos.counts["clock jumps"] += 1
+            self.inspector.note("the clock was set")
         if chance() < hour / 3:
             self._restart_a_job()
             chaos.counts["jobs restarted by others"] += 1
@@ -345,8 +289,10 @@ class Soak:
     def _restart_a_job(self) -> None:
         """Somebody starts a job again, with the plan that it had at first."""
         cluster = self.chaos.random.choice(list(self.inspector.clusters.values()))
-        living = self.chaos.random.choice(list(cluster.engine.living.values()))
+        name, living = self.chaos.random.choice(list(cluster.engine.living.items()))
         plan = living.job.start or living.job.workload.spec.job.initial_plan
+        self.inspector.restarted[key_of(cluster.name, name)] = (self.clock.steady(), living.simulation.plan.total)
+        self.inspector.note(f"others restart {name}: {living.simulation.plan.total} instances become {plan.total}")
         living.simulation.rescale(plan, 10.0)
         living.changed = self.clock.steady()
 
@@ -366,13 +312,14 @@ class Soak:
         for _ in range(240):
             for place in range(len(self.services)):
                 self._live(place, 15.0)
+        for job, (decision, status) in self._watching.decisions.open_ones().items():
+            if status == "applying":
+                self.inspector.fault("every decision is closed", job, decision=decision)
 
     def report(self) -> dict[str, Any]:
         """Figures, and every law that was broken."""
         faults = list(self.inspector.faults)
         statuses = self._watching.decisions.counts()
-        if statuses.get("applying"):
-            faults.append(f"{statuses['applying']} decisions were never closed")
         return {
             "simulated_hours": round(self.clock.steady() / 3600, 1),
             "jobs": sum(len(cluster.engine.living) for cluster in self.inspector.clusters.values()),
@@ -380,6 +327,7 @@ class Soak:
             "rescales": len(self.inspector.rescales),
             "decisions": statuses,
             "misfortunes": dict(self.chaos.counts),
+            "checks": dict(self.inspector.checks),
             "faults": faults,
         }
 

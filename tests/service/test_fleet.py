@@ -161,6 +161,31 @@ def test_a_budget_is_kept(tmp_path: Path) -> None:
     assert "budget" in world.decisions(Q1, "refused")[0].summary
 
 
+def test_two_services_keep_one_budget(tmp_path: Path) -> None:
+    """Each looks after one of two jobs; there is room for one of them to grow, and neither sees the other's change."""
+    other = "nexmark-q2"
+    jobs = [short_job(), short_job(other)]
+    starts = [job.start.total for job in jobs if job.start is not None]
+    alone = make_world(tmp_path / "alone", jobs, policy())
+    alone.run(900)
+    grown = [living.simulation.plan.total for living in alone.clusters[0].engine.living.values()]  # type: ignore[attr-defined]
+    room = max(after - before for after, before in zip(grown, starts, strict=True))
+    assert min(after - before for after, before in zip(grown, starts, strict=True)) > 0
+    budget = sum(starts) + room
+
+    first = make_world(tmp_path, jobs, policy(group="all"), budgets={"all": budget})
+    first.store.leases.take(key_of(other), "serve@b#2", first.store.lease_clock.now(), 60)
+    second = World(Store(f"sqlite:///{tmp_path}/service.db"), first.clock, first.clusters, first.settings, "serve@b#2")
+    for _ in range(120):
+        for world in (first, second):
+            world.run(5)
+            living = first.clusters[0].engine.living.values()  # type: ignore[attr-defined]
+            assert sum(one.simulation.plan.total for one in living) <= budget
+    assert first.decisions(Q1, "applied")
+    told = [*second.decisions(other, "refused"), *second.decisions(Q1, "refused")]
+    assert any("budget" in one.history[-1].text or "budget" in one.summary for one in told)
+
+
 def test_scaling_down_must_be_worth_it(tmp_path: Path) -> None:
     job = short_job(multiple=1.0)
     assert job.start is not None

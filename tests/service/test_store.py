@@ -17,6 +17,7 @@ from sqlalchemy import select, text
 from streamtune.service.errors import LeaseHeldError, RequestError, ServiceError, StoreError
 from streamtune.service.settings import RetentionSettings
 from streamtune.service.store import Store, tables
+from streamtune.service.store.claims import Claim
 from streamtune.service.store.jobs import ObservationRow
 from streamtune.service.store.models import ModelRow
 from streamtune.service.views import Decision, Outcome, Status
@@ -134,7 +135,7 @@ def test_only_one_of_many_applies_an_approved_decision(with_job: Store) -> None:
     with_job.decisions.add(decision(1), "proposed")
     with_job.decisions.answer("q5", "0001", "approved", "alice", NOW)
     with_job.leases.take("q5", "serve", NOW, 60)
-    began: list[bool] = []
+    began: list[str] = []
 
     def begin() -> None:
         began.append(with_job.decisions.begin(decision(1), "serve", NOW, lease_now=NOW, lease_s=60))
@@ -144,7 +145,54 @@ def test_only_one_of_many_applies_an_approved_decision(with_job: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(began) == [False] * 5 + [True]
+    assert sorted(began) == ["begun"] + ["taken"] * 5
+
+
+def test_services_that_decide_at_the_same_moment_keep_one_budget(store: Store) -> None:
+    """Eight jobs have 10 instances each and want 20, the budget is 100: whoever comes first, two of them get it."""
+    names = [f"job-{number}" for number in range(8)]
+    for number, name in enumerate(names):
+        store.jobs.seen(name, "main", name, "flink", NOW)
+        one = decision(number, "approved").model_copy(update={"job": name, "before": {"a": 10}, "after": {"a": 20}})
+        store.decisions.add(one, "")
+        store.leases.take(name, "serve", NOW, 60)
+    store.claims.note(dict.fromkeys(names, ("payments", 10)))
+    assert store.claims.left("payments", {"payments": 100}) == 20
+    began: dict[str, str] = {}
+
+    def begin(name: str) -> None:
+        (one,) = store.decisions.of_job(name)
+        claim = Claim("payments", 100, 10, 20)
+        began[name] = store.decisions.begin(one, "serve", NOW, lease_now=NOW, lease_s=60, claim=claim)
+
+    threads = [threading.Thread(target=begin, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(began.values()) == ["begun"] * 2 + ["over_budget"] * 6
+    assert store.claims.left("payments", {"payments": 100}) == 0
+    for name in names:  # one that was refused is not counted as a change, and is not under way
+        (one,) = store.decisions.of_job(name)
+        assert one.status == ("applying" if began[name] == "begun" else "approved")
+        assert bool(store.decisions.changes_since(name, NOW - timedelta(days=1))) == (began[name] == "begun")
+
+
+def test_what_is_seen_does_not_undo_a_claim_under_way(with_job: Store) -> None:
+    budgets = {"payments": 30}
+    with_job.claims.note({"q5": ("payments", 10)})
+    with_job.decisions.add(decision(1, "approved").model_copy(update={"after": {"a": 25}}), "")
+    with_job.leases.take("q5", "serve", NOW, 60)
+    claim = Claim("payments", 30, 10, 25)
+    assert with_job.decisions.begin(decision(1), "serve", NOW, lease_now=NOW, lease_s=60, claim=claim) == "begun"
+    with_job.claims.note({"q5": ("payments", 10)})  # an observation that began before
+    assert with_job.claims.left("payments", budgets) == 5
+    with_job.decisions.finish("0001", "applied", "serve", "", NOW, None)
+    with_job.claims.note({"q5": ("payments", 24)})
+    assert with_job.claims.left("payments", budgets) == 6
+    with_job.claims.drop(["q5"])
+    assert with_job.claims.left("payments", budgets) == 30
+    assert with_job.claims.left(None, budgets) is None
 
 
 def test_nothing_is_applied_without_the_lease(with_job: Store) -> None:

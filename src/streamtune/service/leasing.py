@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from streamtune.errors import StreamTuneError
-from streamtune.service.clocks import RealClock
 from streamtune.service.clusters.base import job_key, unique_jobs
 from streamtune.service.store import Store
 
@@ -35,19 +34,19 @@ def flink_lease(store_url: str, url: str, job: str | None) -> Iterator[str]:
 @contextmanager
 def held(store_url: str, job: str, lease_s: float = LEASE_S) -> Iterator[str]:
     """Hold the lease of a job for a block, renewed meanwhile."""
-    clock, store = RealClock(), Store(store_url)
+    store = Store(store_url)
     holder = f"tune@{socket.gethostname()}:{os.getpid()}"
     over = threading.Event()
 
     def renew() -> None:
         while not over.wait(lease_s / 3):
             try:
-                store.leases.renew(holder, clock.now(), lease_s)
+                store.leases.renew(holder, store.lease_clock.now(), lease_s)
             except StreamTuneError as error:
                 log.warning("the lease could not be renewed", extra={"job": job, "error": str(error)})
 
     try:
-        store.leases.take(job, holder, clock.now(), lease_s)
+        store.leases.take(job, holder, store.lease_clock.now(), lease_s)
         renewing = threading.Thread(target=renew, daemon=True)
         renewing.start()
         try:

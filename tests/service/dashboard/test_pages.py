@@ -139,6 +139,7 @@ def test_filters_and_order_are_in_the_address(page: Page, url: str) -> None:
     from playwright.sync_api import expect
 
     page.goto(url)
+    expect(page.get_by_label("Find a job")).to_be_visible()
     page.keyboard.press("/")
     page.keyboard.type("orders eu")
     names = page.locator("table.fleet tbody th a:first-child")

@@ -14,6 +14,7 @@ from streamtune.service.errors import LeaseHeldError
 from streamtune.service.fleet.context import Context
 from streamtune.service.fleet.state import KeptJob
 from streamtune.service.policies import Situation, objection
+from streamtune.service.store.claims import Claim
 from streamtune.service.views import Decision, Status
 
 log = logging.getLogger("streamtune.service")
@@ -36,10 +37,11 @@ class Applier:
 
     # Leases
 
-    def hold(self) -> None:
+    def hold(self) -> bool:
         """Take the lease: what another looks after is watched here, not touched and not written down twice.
 
         Where the policy lets nothing be changed, it is a lease on watching, which leaves the job free for ``tune``.
+        True where another had it before, who may have changed the job since it was looked at.
         """
         context, state = self._context, self._state
         acts = state.policy.mode in _ACTING or self._approved is not None
@@ -48,14 +50,15 @@ class Applier:
         remaining = 0.0 if lease is None else (lease.until - now).total_seconds()
         if lease is not None and lease.holder == context.holder and remaining > context.settings.lease_s / 3:
             state.holds_lease()
-            return
+            return False
         try:
             taken = context.store.leases.take(key, context.holder, now, context.settings.lease_s)
         except LeaseHeldError as error:
             state.held_by_other(error)
-            return
+            return False
         context.leases[key] = taken
         state.holds_lease()
+        return acts and taken.taken_from is not None
 
     # Decisions that others made
 
@@ -107,9 +110,10 @@ class Applier:
         """Apply one decision, once."""
         context, state, plan = self._context, self._state, Plan(decision.after)
         group, budgets = state.policy.group, context.settings.budgets
-        if not context.budgets.reserve(state.id, group, plan.total, budgets):
-            self._finish(decision, "refused", f"the budget of group '{group}' was taken meanwhile", None)
-            return
+        claim = None
+        if group is not None and group in budgets:
+            claim = Claim(group, budgets[group], at.current.total, plan.total)
+            context.claims_itself(state.id)
         try:
             began = context.store.decisions.begin(
                 decision,
@@ -117,15 +121,15 @@ class Applier:
                 at.now,
                 lease_now=context.lease_now(),
                 lease_s=max(context.settings.lease_s, _RESCALE_S),
+                claim=claim,
             )
         except StreamTuneError:
-            context.budgets.set(state.id, group, at.current.total)
             context.leases.pop(state.id, None)
             raise
-        if not began:
-            context.budgets.set(state.id, group, at.current.total)
-            return
-        yield from self._rescale(decision, plan, rates)
+        if began == "over_budget":
+            self._finish(decision, "refused", f"the budget of group '{group}' was taken meanwhile", None)
+        elif began == "begun":
+            yield from self._rescale(decision, plan, rates)
 
     def _rescale(self, decision: Decision, plan: Plan, rates: Mapping[str, float] | None) -> Steps[None]:
         context, state = self._context, self._state
@@ -137,7 +141,6 @@ class Applier:
             deployment = yield from self._cluster.engine.rescaling(before, plan)
         except StreamTuneError as error:
             state.deployment = None  # look again at what runs
-            context.budgets.set(state.id, state.policy.group, before.plan.total)
             self._finish(decision, "failed", str(error), rates)
             context.notify("failure", state.summary(), decision, str(error))
         else:
@@ -167,12 +170,16 @@ class Applier:
         state.publish()
 
     def recover(self, deployment: Deployment) -> None:
-        """After a crash: a decision that was being applied is closed by what runs; it is never applied again."""
+        """After a crash: a decision that was being applied is closed by what runs; it is never applied again.
+
+        Not while another holds the lease: the change may be under way there.
+        """
         context, state = self._context, self._state
-        lease = context.leases.get(state.id)
+        opened = context.store.decisions.of_job(state.id, status=("applying",))
+        lease = context.store.leases.of(state.id, context.lease_now()) if opened else None
         if lease is not None and lease.holder != context.holder:
             return
-        for decision in context.store.decisions.of_job(state.id, status=("applying",)):
+        for decision in opened:
             runs = dict(deployment.plan)
             status: Status
             if runs == decision.after:

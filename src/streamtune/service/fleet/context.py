@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -31,40 +31,6 @@ class TunerMaker(Protocol):
         """Look which model is running."""
 
 
-class Budgets:
-    """How many instances the jobs of each group have; a change is reserved before it is made."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._taken: dict[str, tuple[str | None, int]] = {}
-
-    def set(self, job: str, group: str | None, instances: int) -> None:
-        with self._lock:
-            self._taken[job] = (group, instances)
-
-    def drop(self, job: str) -> None:
-        with self._lock:
-            self._taken.pop(job, None)
-
-    def left(self, group: str | None, budgets: Mapping[str, int]) -> int | None:
-        """Instances that a job of a group may have more; None without a budget."""
-        if group is None or group not in budgets:
-            return None
-        with self._lock:
-            return budgets[group] - sum(count for name, count in self._taken.values() if name == group)
-
-    def reserve(self, job: str, group: str | None, instances: int, budgets: Mapping[str, int]) -> bool:
-        """Take what a plan needs, if the budget has it; in one go, since other jobs ask at the same time."""
-        with self._lock:
-            if group is not None and group in budgets:
-                others = sum(count for key, (name, count) in self._taken.items() if name == group and key != job)
-                before = self._taken.get(job, (group, 0))[1]
-                if instances > before and others + instances > budgets[group]:
-                    return False
-            self._taken[job] = (group, instances)
-            return True
-
-
 @dataclass
 class Context:
     """Store, time, settings in force, and who is told of what."""
@@ -75,7 +41,6 @@ class Context:
     settings: ServiceSettings
     tuners: TunerMaker
     events: Events = field(default_factory=Events)
-    budgets: Budgets = field(default_factory=Budgets)
     record: Callable[[Job, str, Observation], None] = lambda _job, _engine, _seen: None
     notify: Callable[[str, JobSummary, Decision | None, str], None] = lambda _event, _job, _decision, _text: None
     observed: Callable[[str, bool], None] = lambda _job, _good: None
@@ -84,6 +49,7 @@ class Context:
     data: Path | None = None
     _rows: list[ObservationRow] = field(default_factory=list)
     _summaries: dict[str, object] = field(default_factory=dict)
+    _claims: dict[str, tuple[str, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def lease_now(self) -> datetime:
@@ -93,25 +59,33 @@ class Context:
     def now(self) -> datetime:
         return self.clock.now()
 
-    def keep(self, row: ObservationRow, summary: JobSummary) -> None:
+    def keep(self, row: ObservationRow, summary: JobSummary, group: str | None) -> None:
         """Keep an observation; many are written at once by ``flush``."""
         with self._lock:
             self._rows.append(row)
             self._summaries[row.job] = summary.model_dump(mode="json")
+            if group is not None:
+                self._claims[row.job] = (group, row.instances)
+
+    def claims_itself(self, job: str) -> None:
+        """A decision claims what the job needs from now on; what was seen before and not written yet is old."""
+        with self._lock:
+            self._claims.pop(job, None)
 
     def flush(self) -> int:
         """Write what was kept; where the store cannot be written it is kept on, up to a limit."""
         with self._lock:
-            rows, summaries = self._rows, self._summaries
-            self._rows, self._summaries = [], {}
+            rows, summaries, claims = self._rows, self._summaries, self._claims
+            self._rows, self._summaries, self._claims = [], {}, {}
         if not rows:
             return 0
         try:
-            self.store.jobs.record(rows, summaries)
+            self.store.jobs.record(rows, summaries, claims)
         except Exception:
             with self._lock:
                 self._rows = [*rows, *self._rows][-20_000:]
                 self._summaries = {**summaries, **self._summaries}
+                self._claims = {**claims, **self._claims}
             raise
         return len(rows)
 

@@ -67,8 +67,7 @@ class Fleet:
         watched = self._watched.pop(name)
         watched.loop.stop()
         self.context.store.leases.release(self.context.holder, list(watched.keepers))
-        for keeper, _ in watched.keepers.values():
-            self.context.budgets.drop(keeper.id)
+        self.context.store.claims.drop(watched.keepers)
 
     @property
     def clusters(self) -> Sequence[Cluster]:
@@ -236,9 +235,21 @@ class Fleet:
                 context.leases.clear()
                 context.leases.update(leases)
                 context.tuners.refresh()  # 'streamtune learn' may have promoted another model
+                self._drop_claims()
             except StreamTuneError as error:
                 log.error("leases cannot be renewed", extra={"error": str(error)})
             yield context.settings.lease_s / 3 * context.clock.speed
+
+    def _drop_claims(self) -> None:
+        """Jobs that have ended, or whose policy has no group any more, need nothing of a budget."""
+        claims = self.context.store.claims.all()
+        gone = [
+            keeper.id
+            for keeper in self.keepers()
+            if keeper.id in claims and (keeper.state.is_over or keeper.policy.group is None)
+        ]
+        if gone:
+            self.context.store.claims.drop(gone)
 
     def _flushing(self) -> Steps[None]:
         while True:

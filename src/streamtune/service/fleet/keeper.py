@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from streamtune.clock import Steps
 from streamtune.control.supervisor import has_moved
-from streamtune.dataflow import Observation, Plan
+from streamtune.dataflow import Job, Observation, Plan
 from streamtune.engines.base import Deployment, JobCrashedError, NotReady
 from streamtune.errors import EngineError, StreamTuneError
 from streamtune.service.clusters.base import Cluster, FoundJob
@@ -45,6 +45,7 @@ class Keeper:
         self.state = KeptJob(context, cluster, row)
         self.applier = Applier(context, cluster, self.state)
         self._shadow: AutoscalerShadow | None = None
+        self._attached: Job | None = None
         self._made_for: tuple[object, ...] | None = None
         self._provisional = False
         self._refused: tuple[object, ...] | None = None
@@ -86,10 +87,14 @@ class Keeper:
             self.state.set_state(self.found.state)
             raise EngineError(f"the job is {self.found.state}: start it again, and it is looked after")
         deployment = self._cluster.attach(self.found)
-        self.state.attached(deployment)
-        self._shadow = AutoscalerShadow(deployment.job)
-        self._made_for = None
         self.applier.recover(deployment)
+        if self.policy.group is not None:
+            self._context.store.claims.note({self.id: (self.policy.group, deployment.plan.total)})
+        self.state.attached(deployment)
+        if self._shadow is None or self._attached != deployment.job:
+            self._shadow = AutoscalerShadow(deployment.job)
+            self._made_for = None
+        self._attached = deployment.job
 
     def _lose(self, error: EngineError) -> None:
         self.state.lost(str(error), self.found.state)
@@ -98,8 +103,10 @@ class Keeper:
     def _round(self) -> Steps[None]:
         """One observation, and what follows from it; an approved decision comes first."""
         self.applier.settle()
-        self.applier.hold()
+        if self.applier.hold():
+            self._attach()
         if self.applier.approved() is not None:
+            self._attach()  # a person may answer late, and the job may have been changed meanwhile
             yield from self.applier.apply_approved(self._situation(None))
             return
         seen = yield from self._observe()
@@ -159,7 +166,7 @@ class Keeper:
             state.tell_decision(state.awaits_outcome)
             state.awaits_outcome = None
         if state.may_act:
-            context.keep(self._row(seen, now, autoscaler), state.summary())
+            context.keep(self._row(seen, now, autoscaler), state.summary(), self.policy.group)
         context.observed(self.id, True)
         state.publish()
 
@@ -213,7 +220,7 @@ class Keeper:
             bounds=state.bounds,
             excluded=self._cluster.engine.excluded(deployment),
             slots=self._cluster.engine.slots_in_reach(deployment),
-            budget_left=context.budgets.left(self.policy.group, context.settings.budgets),
+            budget_left=context.store.claims.left(self.policy.group, context.settings.budgets),
         )
 
     def _act(self, seen: Observation) -> Steps[None]:

@@ -83,6 +83,10 @@ class KeptJob:
         return self._other is None
 
     @property
+    def is_over(self) -> bool:
+        return self._state == "finished"
+
+    @property
     def recommended_total(self) -> int | None:
         return None if self.recommended is None else sum(self.recommended.values())
 
@@ -92,15 +96,12 @@ class KeptJob:
         self.deployment = deployment
         if self._state != "restarting":
             self._state = "running"
-        self._context.budgets.set(self.id, self.policy.group, deployment.plan.total)
 
     def lost(self, problem: str, listed: JobState) -> None:
         """The engine cannot be asked, or the job has ended: attach again later."""
         self.deployment = None
         self._trouble["engine"] = problem
         self._state = listed if listed in ("failed", "finished") else "unreachable"
-        if self._state == "finished":
-            self._context.budgets.drop(self.id)
         self.publish()
 
     def set_state(self, state: JobState) -> None:
@@ -146,7 +147,6 @@ class KeptJob:
         self.last_proposed = None
         self._count_day(self._context.now())
         self._restarts += 1
-        self._context.budgets.set(self.id, self.policy.group, deployment.plan.total)
 
     def _count_day(self, now: datetime) -> None:
         """Start the day's counts anew; on the first day, with what the store knows of it."""

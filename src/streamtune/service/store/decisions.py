@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
 from streamtune.service.errors import RequestError
+from streamtune.service.store import claims
+from streamtune.service.store.claims import Claim
 from streamtune.service.store.database import Database
 from streamtune.service.store.leases import check_held
 from streamtune.service.store.tables import decisions, jobs, steps
@@ -106,19 +108,32 @@ class DecisionTable:
         assert answered is not None
         return answered
 
-    def begin(self, decision: Decision, holder: str, now: datetime, *, lease_now: datetime, lease_s: float) -> bool:
-        """Say that a plan is being applied, before it is; in the same transaction as the look at the lease.
+    def begin(
+        self,
+        decision: Decision,
+        holder: str,
+        now: datetime,
+        *,
+        lease_now: datetime,
+        lease_s: float,
+        claim: Claim | None = None,
+    ) -> Literal["begun", "taken", "over_budget"]:
+        """Say that a plan is being applied, before it is; in the same transaction as the look at lease and budget.
 
-        False where somebody has taken the decision out of our hands meanwhile.
+        ``taken`` where somebody has taken the decision out of our hands meanwhile.
         """
         with self._database.write() as connection:
             check_held(connection, decision.job, holder, lease_now, extend=timedelta(seconds=lease_s))
             which = (decisions.c.id == decision.id) & (decisions.c.status == "approved")
             values = {"status": "applying", "began": now}
             if connection.execute(update(decisions).where(which).values(**values)).rowcount != 1:
-                return False
+                return "taken"
+            if claim is not None and not claims.reserve(connection, decision.job, claim):
+                back = {"status": "approved", "began": None}
+                connection.execute(update(decisions).where(decisions.c.id == decision.id).values(**back))
+                return "over_budget"
             _note(connection, decision.id, now, "applying", holder, "the engine is being asked")
-        return True
+        return "begun"
 
     def finish(
         self, decision: str, status: Status, by: str, text: str, now: datetime, tuned_for: Mapping[str, float] | None
@@ -126,8 +141,10 @@ class DecisionTable:
         """How it went; a rollback that worked also closes what it reverts."""
         with self._database.write() as connection:
             row = connection.execute(
-                select(decisions.c.job, decisions.c.reverts).where(decisions.c.id == decision)
+                select(decisions.c.job, decisions.c.reverts, decisions.c.after).where(decisions.c.id == decision)
             ).one()
+            if status == "applied":
+                claims.settle(connection, row.job, sum(row.after.values()))
             connection.execute(update(decisions).where(decisions.c.id == decision).values(status=status))
             _note(connection, decision, now, status, by, text)
             if status == "applied" and row.reverts:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from streamtune.service.store.claims import note
 from streamtune.service.store.database import Database
 from streamtune.service.store.tables import jobs, observations
 
@@ -84,8 +85,16 @@ class JobTable:
         with self._database.write() as connection:
             connection.execute(update(jobs).where(jobs.c.id == job_id).values(**values))
 
-    def record(self, rows: Iterable[ObservationRow], summaries: Mapping[str, Any]) -> None:
-        """Keep observations, and how their jobs stand since; two of one job at one moment are one."""
+    def record(
+        self,
+        rows: Iterable[ObservationRow],
+        summaries: Mapping[str, Any],
+        claims: Mapping[str, tuple[str, int]] | None = None,
+    ) -> None:
+        """Keep observations, how their jobs stand since, and what these have of the budgets of their groups.
+
+        Two observations of one job at one moment are one.
+        """
         values = [{**row.__dict__, "parallelism": dict(row.parallelism)} for row in rows]
         with self._database.write() as connection:
             for first in range(0, len(values), _BATCH):
@@ -93,6 +102,8 @@ class JobTable:
                 connection.execute(query.on_conflict_do_nothing())
             for job_id, summary in summaries.items():
                 connection.execute(update(jobs).where(jobs.c.id == job_id).values(summary=summary))
+            if claims:
+                note(connection, claims)
 
     def observations(
         self, job_id: str, since: datetime | None, until: datetime | None, points: int

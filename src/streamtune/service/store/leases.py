@@ -15,12 +15,16 @@ from streamtune.service.store.tables import leases
 
 @dataclass(frozen=True)
 class Lease:
-    """Who acts on a job, and until when unless it is renewed; ``term`` counts the holders."""
+    """Who acts on a job, and until when unless it is renewed; ``term`` counts the holders.
+
+    ``taken_from`` is known only when it is taken: another holder, whose lease had run out.
+    """
 
     job: str
     holder: str
     until: datetime
     term: int
+    taken_from: str | None = None
 
 
 class LeaseTable:
@@ -42,7 +46,7 @@ class LeaseTable:
             term = found.term + (found.holder != holder)
             values = {"holder": holder, "until": until, "term": term}
             connection.execute(update(leases).where(leases.c.job == job).values(**values))
-            return Lease(job, holder, until, term)
+            return Lease(job, holder, until, term, None if found.holder == holder else found.holder)
 
     def renew(self, holder: str, now: datetime, seconds: float) -> None:
         """Renew all that a holder still has."""
@@ -58,6 +62,10 @@ class LeaseTable:
             which &= leases.c.job.in_(list(jobs))
         with self._database.write() as connection:
             connection.execute(delete(leases).where(which))
+
+    def of(self, job: str, now: datetime) -> Lease | None:
+        """The lease in force on a job."""
+        return self.all(now).get(job)
 
     def all(self, now: datetime) -> dict[str, Lease]:
         """Job → the lease in force."""

@@ -10,6 +10,7 @@ from streamtune.clock import Clock
 from streamtune.service.settings import RetentionSettings
 from streamtune.service.store import tables
 from streamtune.service.store.audit import AuditTable
+from streamtune.service.store.claims import ClaimTable
 from streamtune.service.store.database import Database
 from streamtune.service.store.decisions import DecisionTable
 from streamtune.service.store.jobs import JobTable
@@ -41,6 +42,7 @@ class Store:
         self.jobs = JobTable(self.database)
         self.decisions = DecisionTable(self.database)
         self.leases = LeaseTable(self.database)
+        self.claims = ClaimTable(self.database)
         self.lease_clock: Clock = LeaseClock(self.database)
         self.models = ModelTable(self.database)
         self.tokens = TokenTable(self.database)

@@ -129,6 +129,16 @@ leases = Table(
     Column("term", Integer, nullable=False),
 )
 
+# Instances of jobs that share a budget: what runs, or what a change under way may come to.
+claims = Table(
+    "claims",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("group", Text, nullable=False),
+    Column("instances", Integer, nullable=False),
+    Index(None, "group"),
+)
+
 # The time that leases go by on SQLite: one moment of the machine's steady clock, and what it is called.
 epoch = Table(
     "lease_epoch",
