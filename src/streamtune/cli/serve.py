@@ -93,8 +93,8 @@ class _Given:
 
         config = self.config()
         settings = self.settings(config.settings(ServiceSettings))
-        make = _cluster_maker(config, settings)
-        clusters = [make(one) for one in settings.clusters]
+        make = _cluster_maker(config)
+        clusters = [make(one, settings) for one in settings.clusters]
         if not clusters:
             err.print(
                 "no clusters yet: name them under service.clusters in streamtune.yaml, or try 'serve --demo'",
@@ -119,10 +119,10 @@ class _Given:
         )
 
 
-def _cluster_maker(config: Config, settings: ServiceSettings) -> Callable[[WatchedCluster], Cluster]:
+def _cluster_maker(config: Config) -> Callable[[WatchedCluster, ServiceSettings], Cluster]:
     flink = config.settings(FlinkSettings)
 
-    def make(one: WatchedCluster) -> Cluster:
+    def make(one: WatchedCluster, settings: ServiceSettings) -> Cluster:
         from streamtune.engines.base import MeasurementWindow
         from streamtune.service.clusters.flink import FlinkCluster
 

@@ -24,6 +24,7 @@ from streamtune.service.fleet.context import Context
 from streamtune.service.fleet.fleet import Fleet
 from streamtune.service.fleet.tuners import Tuners
 from streamtune.service.holder import Holder
+from streamtune.service.learn.rounds import Rounds
 from streamtune.service.learn.schedule import Schedule
 from streamtune.service.metrics import ServiceCollector
 from streamtune.service.recording import HistoryReader, HistoryWriter
@@ -37,6 +38,7 @@ log = logging.getLogger("streamtune.service")
 _STREAMTUNE = "from streamtune.cli import main; main()"
 TunerSettings = Callable[[str], Settings | None]
 Reload = Callable[[], tuple[ServiceSettings, TunerSettings]]
+MakeCluster = Callable[[WatchedCluster, ServiceSettings], Cluster]
 
 
 class Service:
@@ -54,7 +56,7 @@ class Service:
         source: str = "defaults",
         tuner_settings: TunerSettings = lambda _name: None,
         reload: Reload | None = None,
-        make_cluster: Callable[[WatchedCluster], Cluster] | None = None,
+        make_cluster: MakeCluster | None = None,
         learn_options: Sequence[str] = (),
     ) -> None:
         clock = clock or RealClock()
@@ -84,7 +86,11 @@ class Service:
         # By the environment: other users of the machine can read a command line, and an address may have a password.
         environment = {STORE_VARIABLE: store.database.url.render_as_string(hide_password=False)}
         self.schedule = Schedule(
-            command, environment, lambda: self.context.settings.learn.every_hours, self.tuners.refresh
+            command,
+            environment,
+            lambda: self.context.settings.learn.every_hours,
+            self.tuners.refresh,
+            since_last_s=Rounds(data).age_s(),
         )
         self.api.learning = self.schedule.view
         self.app = make_app(self.api)
@@ -152,8 +158,11 @@ class Service:
             settings, tuner_settings = self._reload()
             known = {cluster.name: cluster for cluster in self.context.settings.clusters}
             wanted = {cluster.name: cluster for cluster in settings.clusters}
+            if _windows(settings) != _windows(self.context.settings):  # every cluster is asked in another rhythm
+                known = {name: one.replace(url="") for name, one in known.items()}
             changed = [name for name in wanted if wanted[name] != known.get(name)]
-            made = [] if self._make_cluster is None else [self._make_cluster(wanted[name]) for name in changed]
+            make = self._make_cluster
+            made = [] if make is None else [make(wanted[name], settings) for name in changed]
         except StreamTuneError as error:
             log.error("the new settings are refused, the old ones stay", extra={"error": str(error)})
             self.context.store.audit.write(
@@ -172,6 +181,10 @@ class Service:
         self.context.store.audit.write(self.context.now(), "SIGHUP", "reload", self.api.policy_source)
         log.info("settings were read anew", extra={"policies": len(settings.policies)})
         return True
+
+
+def _windows(settings: ServiceSettings) -> tuple[float, float]:
+    return settings.window_s, settings.settle_s
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -30,6 +30,11 @@ _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 3600.0
 SIGNATURE = "X-StreamTune-Signature"
 Resolve = Callable[[str, int], Sequence[str]]
+# Ways from IPv6 to any IPv4 address, private ones too, which pass for global: NAT64, 6to4, Teredo, IPv4-compatible.
+_WAYS_ROUND = tuple(
+    ipaddress.ip_network(text)
+    for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "192.88.99.0/24")
+)
 
 
 class InternalAddressError(ServiceError):
@@ -53,12 +58,16 @@ def resolve(host: str, port: int) -> list[str]:
 
 def checked_address(url: str, allow_internal: bool, lookup: Resolve = resolve) -> str:
     """The one address to connect to: what was checked is what is used, so that a name cannot change in between."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise ServiceError(f"the webhook {url!r} is no address: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ServiceError(f"the webhook {url!r} must begin with http:// or https://")
     try:
-        addresses = lookup(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-    except OSError as error:
+        addresses = lookup(parts.hostname, port)
+    except (OSError, UnicodeError) as error:
         raise ServiceError(f"the webhook's host {parts.hostname} cannot be found: {error}") from error
     for address in addresses:
         if not allow_internal and not _is_public(address):
@@ -69,10 +78,17 @@ def checked_address(url: str, allow_internal: bool, lookup: Resolve = resolve) -
 
 
 def _is_public(address: str) -> bool:
+    """Whether an address is one of the open internet, and not a way round to another one.
+
+    >>> [_is_public(one) for one in ("9.9.9.9", "10.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::")]
+    [True, False, False, False, False]
+    """
     found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    found = mapped or found
-    return found.is_global and not found.is_multicast
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found
+    if found.is_multicast or any(found in network for network in _WAYS_ROUND if network.version == found.version):
+        return False
+    return found.is_global
 
 
 class Webhooks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,16 @@ from streamtune.service.views import ClusterView, JobSummary
 log = logging.getLogger("streamtune.service")
 
 _FORGET_REAL_S = 3600.0
+_MANY_JOBS = 100
+
+
+def _offset_s(job: str, jobs: int, window_s: float) -> float:
+    """When within a window a job is asked: the more jobs a cluster has, the more of the window they are spread over.
+
+    >>> _offset_s("a", 1, 60.0) < 0.6, 0 < _offset_s("a", 1000, 60.0) < 60
+    (True, True)
+    """
+    return zlib.crc32(job.encode()) / 2**32 * window_s * min(1.0, jobs / _MANY_JOBS)
 
 
 @dataclass
@@ -178,16 +189,16 @@ class Fleet:
             if known is not None:
                 self._renew(watched, known, job)
             elif job.state in ("running", "restarting", "failed"):
-                watched.keepers[key] = self._new(watched, key, job)
+                watched.keepers[key] = self._new(watched, key, job, len(found))
         for key in set(watched.keepers) - there:
             keeper, _ = watched.keepers[key]
             keeper.found = FoundJob(keeper.found.id, keeper.found.name, "finished", keeper.found.label)
 
-    def _new(self, watched: _Watched, key: str, job: FoundJob) -> tuple[Keeper, Task]:
+    def _new(self, watched: _Watched, key: str, job: FoundJob, jobs: int) -> tuple[Keeper, Task]:
         context, cluster = self.context, watched.cluster
         engine = cluster.engine.capabilities.name
         row = context.store.jobs.seen(key, cluster.name, job.name + job.label, engine, context.now())
-        keeper = Keeper(context, cluster, job, row)
+        keeper = Keeper(context, cluster, job, row, offset_s=_offset_s(key, jobs, cluster.window.length_s))
         keeper.state.publish()
         return keeper, watched.loop.add(job.name, keeper.steps(), keeper.must_finish)
 

@@ -38,7 +38,9 @@ class _Interrupted:
 class Keeper:
     """The steps of one job. What it knows is in ``state``; whoever reads it never waits for it."""
 
-    def __init__(self, context: Context, cluster: Cluster, found: FoundJob, row: JobRow) -> None:
+    def __init__(
+        self, context: Context, cluster: Cluster, found: FoundJob, row: JobRow, *, offset_s: float = 0.0
+    ) -> None:
         self._context = context
         self._cluster = cluster
         self.found = found
@@ -50,6 +52,7 @@ class Keeper:
         self._provisional = False
         self._refused: tuple[object, ...] | None = None
         self._not_ready = 0
+        self._offset_s = offset_s
 
     @property
     def id(self) -> str:
@@ -123,6 +126,9 @@ class Keeper:
         self._not_ready = 0
         self._take_in(seen)
         yield from self._act(seen)
+        if self._offset_s:  # once, so that the jobs of a large cluster are not all asked in the same second
+            wait_s, self._offset_s = self._offset_s, 0.0
+            yield wait_s
 
     def _observe(self) -> Steps[Observation | NotReady | _Interrupted]:
         """One window, broken off when a person has approved something meanwhile."""

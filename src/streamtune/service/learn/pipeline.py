@@ -70,6 +70,10 @@ class Learner:
 
     def learn(self) -> LearnResult:
         """One round; one that was broken off before is finished first."""
+        with self._rounds.alone():
+            return self._learn()
+
+    def _learn(self) -> LearnResult:
         one = self._rounds.current() or self._new_round()
         self._rounds.save(one)
         if one.done:
@@ -286,9 +290,10 @@ class Learner:
             compared_with=None if compared is None else str(compared),
             changed=reason,
         )
-        if self.store.models.get(one.version) is None:
+        known = self.store.models.get(one.version)  # there already, where this step was broken off
+        if known is None:
             self.store.models.register(row)
-        if promoted:
+        if promoted and (known is None or known.status != "running"):
             self.store.models.promote(one.version, now)
         what = "model_promoted" if promoted else "model_rejected"
         self.store.audit.write(now, "learn", what, one.version, {"reason": reason})

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -51,6 +55,33 @@ class Rounds:
         except (OSError, ValidationError) as error:
             raise ServiceError(f"{self._path} cannot be read: remove it, and the next round starts anew") from error
         return found if found.next_step is not None else None
+
+    def age_s(self) -> float:
+        """How long ago the last round went on; 0 where there was none."""
+        try:
+            return max(0.0, time.time() - self._path.stat().st_mtime)
+        except OSError:
+            return 0.0
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One round at a time: a second process, by hand or on a schedule, is refused."""
+        path = self._path.with_name("learn.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("a")
+        except OSError as error:
+            raise ServiceError(
+                f"{path} cannot be written: {error.strerror}. Choose another folder with --data"
+            ) from error
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ServiceError(
+                    f"another round of learning is under way in {path.parent}: wait for its end"
+                ) from error
+            yield
 
     def save(self, one: Round) -> None:
         write_whole(self._path, one.model_dump_json(indent=2))

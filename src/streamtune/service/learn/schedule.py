@@ -26,13 +26,14 @@ class Schedule:
         every_hours: Callable[[], float],
         done: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
+        since_last_s: float = 0.0,
     ) -> None:
         self._command = list(command)
         self._environment = dict(environment)
         self._every_hours = every_hours
         self._done = done
         self._now = now
-        self._last = now()
+        self._last = now() - since_last_s
         self._over = threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self._thread: threading.Thread | None = None
@@ -60,7 +61,11 @@ class Schedule:
             every = self._every_hours()
             if every and self._now() - self._last >= every * 3600:
                 self._last = self._now()
-                self.learn()
+                try:
+                    self.learn()
+                except OSError as error:
+                    log.error("learning could not be started", extra={"error": str(error)})
+                    self._state = {"state": "failed", "step": None, "text": str(error), "ended": time.time()}
 
     def learn(self) -> int:
         """One round, now."""

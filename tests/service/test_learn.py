@@ -1,0 +1,157 @@
+"""Learning from what a service observed: two rounds, one broken off and gone on with, compared with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from streamtune.dataflow import Plan, Run
+from streamtune.dataflow.run_files import RunFiles
+from streamtune.engines.base import MeasurementWindow
+from streamtune.engines.simulator import Simulator
+from streamtune.history.settings import FeaturiseSettings
+from streamtune.models.encoder.settings import NetworkSettings, TrainingSettings
+from streamtune.readings.settings import LabelSettings
+from streamtune.service.errors import RequestError, ServiceError
+from streamtune.service.learn.pipeline import Learner
+from streamtune.service.learn.replay import Scores
+from streamtune.service.learn.rounds import Rounds
+from streamtune.service.recording import HistoryReader
+from streamtune.service.settings import LearnSettings
+from streamtune.service.store import Store
+from streamtune.similarity.settings import KMeansSettings
+from streamtune.spark.settings import SparkSettings
+from streamtune.training.settings import PretrainSettings
+from streamtune.workloads import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOBS = ("nexmark-q1", "nexmark-q2", "pqp-linear-0")
+DAY = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def write_days(folder: Path, first: int, days: int, files_per_day: int = 6) -> int:
+    """Files as a service leaves them: some runs of every job each."""
+    engine = Simulator.of(*(load(name).spec for name in JOBS), seed=first)
+    chosen = np.random.default_rng(first)
+    window = MeasurementWindow(30.0, 30.0)
+    deployments = {name: engine.deploy(load(name).spec.job, load(name).spec.job.initial_plan) for name in JOBS}
+    number = 0
+    for day in range(first, first + days):
+        for hour in range(files_per_day):
+            runs = []
+            for name in JOBS:
+                workload = load(name)
+                job = workload.spec.job
+                needs = workload.needs_at(6.0)
+                plan = Plan(
+                    {key: max(1, round((needs[key] or 1) * chosen.uniform(0.5, 1.8))) for key in job.dataflow.index}
+                )
+                deployments[name] = engine.rescale(deployments[name], plan)
+                engine.set_source_rates(deployments[name], workload.rates_at(float(chosen.uniform(3, 9))))
+                seen = engine.observe(deployments[name], window)
+                moment = DAY + timedelta(days=day, hours=hour)
+                number += 1
+                runs.append(
+                    Run.of(f"t-{day}-{number}", job, "simulator", seen.model_copy(update={"observed_at": moment}))
+                )
+            RunFiles(folder / "runs").write(runs)
+    return number
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(f"sqlite:///{tmp_path}/service.db")
+    yield opened
+    opened.close()
+
+
+def learner(data: Path, store: Store, **changes: object) -> Learner:
+    quick = TrainingSettings(network=NetworkSettings(width=8, iterations=1), epochs=2)
+    return Learner(
+        data=data,
+        store=store,
+        settings=LearnSettings(min_runs=30, tolerance=0.9).replace(**changes),
+        spark=SparkSettings(),
+        label=LabelSettings(),
+        featurise=FeaturiseSettings(),
+        cluster=KMeansSettings(),
+        pretrain=PretrainSettings(training=quick, min_runs_to_cluster=10, min_cluster_runs=20, warmup_runs=20),
+    )
+
+
+def test_too_little_is_said(tmp_path: Path, store: Store) -> None:
+    with pytest.raises(ServiceError, match=r"0 new runs in .* are fewer than 30"):
+        learner(tmp_path, store).learn()
+
+
+def test_a_second_process_is_refused(tmp_path: Path, store: Store) -> None:
+    with Rounds(tmp_path).alone(), pytest.raises(ServiceError, match="another round of learning is under way"):
+        learner(tmp_path, store).learn()
+
+
+@pytest.mark.parametrize(
+    ("candidate", "promoted"),
+    [(Scores(0.2, 0.0, 1.0, 9), True), (Scores(0.215, 0.015, 1.015, 9), True), (Scores(0.23, 0.0, 1.0, 9), False),
+     (Scores(0.2, 0.03, 1.0, 9), False), (Scores(0.2, 0.0, 1.03, 9), False)],
+)  # fmt: skip
+def test_a_worse_model_is_not_promoted(tmp_path: Path, store: Store, candidate: Scores, promoted: bool) -> None:
+    found, reason = learner(tmp_path, store, tolerance=0.02)._verdict(candidate, Scores(0.2, 0.0, 1.0, 9))
+    assert found is promoted
+    assert ("not worse" in reason) is promoted
+
+
+@pytest.mark.slow
+def test_two_rounds_are_compared_promoted_and_rolled_back(
+    tmp_path: Path, store: Store, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert spark is not None
+    made = write_days(tmp_path, 0, 3)
+    first = learner(tmp_path, store).learn()
+    assert (first.promoted, first.reason, first.compared_with) == (True, "the first model", None)
+    (running,) = store.models.all()
+    assert running.status == "running"
+    assert (running.path / "manifest.json").exists()
+    shown = HistoryReader(tmp_path).view()
+    assert sum(day.runs for day in shown.days) == made  # ingested or waiting, each counted once
+    assert len(shown.days) == 3
+
+    # The second is broken off after two steps, as by a power cut, and goes on where it stopped.
+    write_days(tmp_path, 3, 2)
+    broken = learner(tmp_path, store)
+    with monkeypatch.context() as patch:
+        patch.setattr("streamtune.history.featurise.featurise", _fail)
+        with pytest.raises(RuntimeError, match="power cut"):
+            broken.learn()
+    told: list[str] = []
+    again = learner(tmp_path, store)
+    again.tell = lambda step, text: told.append(f"{step}: {text}")
+    second = again.learn()
+    assert told[0].endswith("goes on after 'label'")
+    assert not any(one.startswith(("ingest", "label")) for one in told)
+    assert second.promoted
+    assert second.compared_with == first.version
+    assert second.reason.startswith("not worse: threshold error ")
+    assert store.models.running() is not None
+    assert store.models.running().version == second.version  # type: ignore[union-attr]
+    before, now = store.models.get(first.version), store.models.get(second.version)
+    assert before is not None
+    assert now is not None
+    assert before.status == "retired"
+    assert now.data["from"] <= now.data["until"]
+    assert set(now.scores) == {"threshold_error", "backpressure", "parallelism", "operators"}
+
+    assert store.models.roll_back(datetime.now(UTC)) == first.version
+    with pytest.raises(RequestError, match="no model ran before"):
+        store.models.roll_back(datetime.now(UTC))
+    assert {one.what for one in store.audit.newest(9)} == {"model_promoted"}
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise RuntimeError("power cut")
