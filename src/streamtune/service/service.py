@@ -95,6 +95,7 @@ class Service:
         self.api.learning = self.schedule.view
         self.app = make_app(self.api)
         self._server: uvicorn.Server | None = None
+        self._closing = False
 
     def run(self, ready: Callable[[str], None] = lambda _url: None) -> None:
         """Serve until SIGTERM or SIGINT; SIGHUP reads the settings anew."""
@@ -106,6 +107,8 @@ class Service:
             self._server = uvicorn.Server(self._uvicorn())
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGHUP, self._on_hangup)
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, self._on_stop)
             self.fleet.start()
             self.webhooks.start()
             self.schedule.start()
@@ -138,6 +141,7 @@ class Service:
 
     def close(self) -> None:
         """End the fleet: a rescale under way is finished."""
+        self._closing = True
         self.schedule.stop()
         if not self.fleet.stop(self.context.settings.stop_grace_s):
             log.error("a rescale did not end in time: the next start looks at what became of it")
@@ -146,6 +150,16 @@ class Service:
         self.webhooks.stop()
         self.context.store.close()
         self._holder.release()
+
+    def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
+        """Stop in order; who asks again meanwhile does not want to wait.
+
+        uvicorn stops for a signal too, and sends it once more when it has: without a handler the process would end
+        right there, with a rescale half done and the leases held.
+        """
+        if self._closing:
+            raise KeyboardInterrupt
+        self.stop()
 
     def _on_hangup(self, _number: int, _frame: FrameType | None) -> None:
         threading.Thread(target=self.reload, daemon=True).start()

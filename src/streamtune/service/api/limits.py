@@ -115,7 +115,7 @@ class Gate:
                 "add it to service.api.allowed_hosts",
             )
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._settings.max_body_bytes:
+        if not (length.isascii() and length.isdigit()) or int(length) > self._settings.max_body_bytes:
             most = self._settings.max_body_bytes
             return error_response(413, "too_large", f"a request may have {most} bytes", "send less")
         client = scope.get("client")

@@ -162,12 +162,25 @@ class Applier:
         decision, status, text, rates = self._unwritten
         context.store.decisions.finish(decision.id, status, context.holder, text, context.now(), rates)
         self._unwritten = None
+        self._shorten_lease()
         context.decided(state.id, status)
         log.info("decided", extra={"job": state.name, "decision": decision.id, "status": status, "text": text})
         if rates is not None:
             state.tuned_for = dict(rates)
         state.tell_decision(decision.id)
         state.publish()
+
+    def _shorten_lease(self) -> None:
+        """A lease lasts long while a plan is applied; then as long as ever, so that another can soon go on after us."""
+        context, state = self._context, self._state
+        lease = context.leases.get(state.id)
+        if lease is None or lease.holder != context.holder:
+            return
+        try:
+            lease_s = context.settings.lease_s
+            context.leases[state.id] = context.store.leases.take(state.id, context.holder, context.lease_now(), lease_s)
+        except LeaseHeldError as error:
+            state.held_by_other(error)
 
     def recover(self, deployment: Deployment) -> None:
         """After a crash: a decision that was being applied is closed by what runs; it is never applied again.
