@@ -91,7 +91,7 @@ def test_a_bad_space_is_refused_in_one_sentence(knobs: dict[str, Any], constrain
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("knobs: [", "neither YAML nor JSON"),
+        ("knobs: [", "is not valid YAML: expected the node content, but found .* in line 1"),
         ("- 1", "must be a mapping"),
         ("knob: {}", "unknown key knob"),
         ("knobs: [a]", "must be a mapping name"),

@@ -66,27 +66,18 @@ def test_never_past_the_slots_there_are(fake: FakeFlink, tmp_path: Path) -> None
 
 def test_the_hour_bounds_what_is_done(fake: FakeFlink, tmp_path: Path) -> None:
     """The rate moves all the time; two reconfigurations an hour are allowed."""
-    sleep = fake.clock.sleep
-
-    def sleep_and_move(seconds: float) -> None:
-        sleep(seconds)
-        fake.rate = 300.0 + 100.0 * (int(fake.now_s / 400) % 5)
-
-    fake.clock.sleep = sleep_and_move  # type: ignore[method-assign]
+    for step in range(1, 9):
+        fake.change_rate(400.0 * step, 300.0 + 100.0 * (step % 5))
     tune(fake, tmp_path, window=MeasurementWindow(10.0, 150.0), watch_s=3000.0, max_per_hour=2)
     assert len([request for request in fake.requests if request.startswith("PUT")]) == 2
 
 
-def test_watching_begins_again_when_rates_move(fake: FakeFlink, tmp_path: Path) -> None:
-    sleep = fake.clock.sleep
-
-    def sleep_and_move(seconds: float) -> None:
-        sleep(seconds)
-        fake.rate = 400.0 if fake.now_s < 300 else 900.0
-
-    fake.clock.sleep = sleep_and_move  # type: ignore[method-assign]
+@pytest.mark.parametrize("moment_s", [250.0, 300.0, 320.0, 323.0])
+def test_watching_begins_again_when_rates_move(fake: FakeFlink, tmp_path: Path, moment_s: float) -> None:
+    """900/s at 100/s per subtask is 9, in one step, wherever in a window (here 222 to 322 s) the rate moved."""
+    fake.change_rate(moment_s, 900.0)
     outcomes, _ = tune(fake, tmp_path, window=MeasurementWindow(10.0, 100.0), watch_s=900.0)
-    assert len(outcomes) == 2
+    assert [outcome.reconfigurations for outcome in outcomes] == [1, 1]
     assert fake.degrees["work"] == 9
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,12 @@ def test_recommend_shows_curves_and_reasons(
     assert curve[busy["parallelism"] - 1] >= 0.9 > curve[busy["parallelism"] - 2], "the least that is sure enough"
     assert "by its own readings" in busy["why"]
     assert picture.stat().st_size > 5000
-    guess = answer(monkeypatch, capsys, *common)
-    assert "as similar operators did" in guess["operators"]["bids_per_auction"]["why"]
+    why = {
+        job: answer(monkeypatch, capsys, "recommend", job, *common[2:])["operators"]["bids_per_auction"]["why"]
+        for job in ("nexmark-q5", "nexmark-q5~tenant-1")
+    }
+    assert re.search(r"as it did in \d+ earlier readings$", why["nexmark-q5"]), "the model has seen this very job"
+    assert "as 'bids_per_auction' of nexmark-q5" in why["nexmark-q5~tenant-1"], "and not its relative"
     assert run(monkeypatch, *common) == 0
     assert "nothing is deployed" in capsys.readouterr().out
 

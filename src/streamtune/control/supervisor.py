@@ -31,6 +31,7 @@ class SupervisedJob:
     error: StreamTuneError | None = None
     acted_at: deque[datetime] = field(default_factory=deque)
     grown_at: datetime | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)  # in the window before this one
     trouble: StreamTuneError | None = None  # what keeps it from being looked after now
     remake: Callable[[Deployment], Controller] | None = None
     tell: Callable[[str], None] = lambda _line: None
@@ -114,10 +115,13 @@ class Supervisor:
             try:
                 seen = None if tuned_for is None else (yield from self._look(job))
                 if tuned_for is None or (seen is not None and self._is_due(job, tuned_for, seen)):
-                    outcome = yield from self._tune(job, seen)
+                    outcome = yield from self._tune(job, None if self._is_mixed(job, seen) else seen)
                     if outcome is not None:
                         job.deployment, tuned_for = outcome.deployment, outcome.rates
                         job.outcomes.append(outcome)
+                        job.rates = outcome.rates
+                elif seen is not None:
+                    job.rates = seen.source_rates
                 job.trouble = None
             except StreamTuneError as error:
                 self._note(job, error)
@@ -183,6 +187,16 @@ class Supervisor:
         foreseen = job.controller.tuner.is_due(seen)
         moved = has_moved(tuned_for, seen.source_rates, self._settings.rate_change)
         return foreseen or seen.has_backpressure or moved
+
+    def _is_mixed(self, job: SupervisedJob, seen: Observation | None) -> bool:
+        """Whether the rate has jumped since the window before: then this one holds some of the old rate.
+
+        A plan for such a mixture has to be made again one window later, so a clean window is waited for; not by a tuner
+        that looks ahead, to whom the jump is no news.
+        """
+        if seen is None or not job.rates or job.controller.tuner.is_due(seen):
+            return False
+        return has_moved(job.rates, seen.source_rates, self._settings.rate_change)
 
     def _tune(self, job: SupervisedJob, seen: Observation | None) -> Steps[Outcome | None]:
         """One tuning process within what the hour still allows and the slots there are now; None if nothing is left."""

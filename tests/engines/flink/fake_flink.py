@@ -7,9 +7,11 @@ is less than ``rate``, it is busy all the time and the source is blocked. Faults
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,7 +34,7 @@ class FakeFlink:
 
     def __init__(self, *, rate: float = 400.0, per_subtask: float = 100.0, slots: int = 20) -> None:
         self.clock = ManualClock(START)
-        self.rate = rate
+        self._history = [(0.0, rate)]  # since when which rate is offered
         self.per_subtask = per_subtask
         self.slots = slots
         self.degrees = {"bids": 1, "work": 1, "sink": 1}
@@ -77,6 +79,29 @@ class FakeFlink:
     @property
     def now_s(self) -> float:
         return (self.clock.now() - START).total_seconds()
+
+    @property
+    def rate(self) -> float:
+        """What is offered now, records/s."""
+        return next(rate for since, rate in reversed(self._history) if since <= self.now_s)
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        self.change_rate(self.now_s, rate)
+
+    def change_rate(self, since_s: float, rate: float) -> None:
+        """Offer another rate from some moment on; what was counted before it stays as it was."""
+        self._history.append((since_s, rate))
+
+    def _offered_since_start(self) -> list[tuple[float, float]]:
+        """Seconds and rate of each stretch since the counters began."""
+        if not self.metrics_move:
+            return [(0.0, self.rate)]
+        moments = [*(since for since, _ in self._history), math.inf]
+        begins = [max(since, self.started_s) for since in moments[:-1]]
+        ends = [min(since, self.now_s) for since in moments[1:]]
+        rates = (rate for _, rate in self._history)
+        return [(max(0.0, end - begin), rate) for begin, end, rate in zip(begins, ends, rates, strict=True)]
 
     def restart(self) -> None:
         """All counters begin anew, as after a failover or a rescale."""
@@ -168,9 +193,9 @@ class FakeFlink:
         for number, median in enumerate(self.latency_ms.get(key, [])):
             values |= {f"{name}.{number}.latency_median": median, f"{name}.{number}.latency_p99": 9999.0}
         if key == "bids" and self.reports_lag:
-            served = min(self.rate, self.degrees["work"] * self.per_subtask)
-            elapsed_s = self.now_s - self.started_s if self.metrics_move else 0.0
-            values["Source__bids.pendingRecords"] = (self.rate - served) * elapsed_s
+            capacity = self.degrees["work"] * self.per_subtask
+            pending = sum((rate - min(rate, capacity)) * seconds for seconds, rate in self._offered_since_start())
+            values["Source__bids.pendingRecords"] = pending
         wanted = parse_qs(query).get("get")
         if wanted is None:
             return [{"id": name} for name in values]
@@ -201,19 +226,19 @@ class FakeFlink:
     # Counters
 
     def _subtask(self, key: str) -> dict[str, float]:
-        elapsed_s = self.now_s - self.started_s if self.metrics_move else 0.0
-        served = min(self.rate, self.degrees["work"] * self.per_subtask)
-        per_subtask = served / self.degrees[key]
-        busy = {"bids": 0.05, "work": per_subtask / self.per_subtask, "sink": 0.05}[key]
-        blocked = 1 - served / self.rate if key == "bids" and served < self.rate else 0.0
-        total_ms = 1000 * elapsed_s
-        return {
-            "read-records": round(per_subtask * elapsed_s),
-            "write-records": 0 if key == "sink" else round(per_subtask * elapsed_s),
-            "accumulated-busy-time": busy * (1 - blocked) * total_ms,
-            "accumulated-backpressured-time": blocked * total_ms,
-            "accumulated-idle-time": (1 - blocked) * (1 - busy) * total_ms,
-        }
+        counted: dict[str, float] = defaultdict(float)
+        for elapsed_s, rate in self._offered_since_start():
+            served = min(rate, self.degrees["work"] * self.per_subtask)
+            per_subtask = served / self.degrees[key]
+            busy = {"bids": 0.05, "work": per_subtask / self.per_subtask, "sink": 0.05}[key]
+            blocked = 1 - served / rate if key == "bids" and served < rate else 0.0
+            total_ms = 1000 * elapsed_s
+            counted["read-records"] += per_subtask * elapsed_s
+            counted["write-records"] += 0 if key == "sink" else per_subtask * elapsed_s
+            counted["accumulated-busy-time"] += busy * (1 - blocked) * total_ms
+            counted["accumulated-backpressured-time"] += blocked * total_ms
+            counted["accumulated-idle-time"] += (1 - blocked) * (1 - busy) * total_ms
+        return {name: round(value) if name.endswith("records") else value for name, value in counted.items()}
 
     def _details(self) -> dict[str, Any]:
         now_ms = round(self.clock.now().timestamp() * 1000)

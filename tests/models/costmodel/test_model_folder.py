@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -29,7 +30,10 @@ def test_a_loaded_model_predicts_the_same_bits(model: CostModel, plans: pa.Table
 
 
 def test_it_holds_json_and_safetensors_only(folder: Path) -> None:
-    assert {file.suffix for file in folder.iterdir()} == {".json", ".safetensors"}
+    """And the seal of its manifest, which is one line of text."""
+    assert {file.suffix for file in folder.iterdir()} == {".json", ".safetensors", ".sha256"}
+    digest = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+    assert [(file.name, file.read_text()) for file in folder.glob("*.sha256")] == [("manifest.sha256", f"{digest}\n")]
 
 
 @pytest.mark.parametrize("name", ["features.json", "network-1.safetensors"])

@@ -267,7 +267,7 @@ class StreamTune(Tuner):
         return all(current[key] - self.settings.ignored_drop <= wanted[key] <= current[key] for key in wanted)
 
     def _with_origin(self, why: dict[str, str]) -> dict[str, str]:
-        """Add a note where the model has never seen anything like this."""
+        """Add a note where the model has never seen anything like this, and no past operator lends anything."""
         if self._model is None:
             return why
         far = self._model.distance is not None and self._model.distance > self.settings.far_distance
@@ -275,7 +275,7 @@ class StreamTune(Tuner):
         for operator in self.job.dataflow.operators:
             if operator.type not in self._model.known_types:
                 told[operator.id] += f"; the model has never seen a '{operator.type}': only its own readings count"
-            elif far:
+            elif far and not (operator.id in self._prior and self._prior[operator.id].is_known):
                 told[operator.id] += "; no past job resembles this one: the global encoder is used"
         return told
 
