@@ -6,11 +6,17 @@ import gzip
 import json
 import re
 import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from streamtune_docs.blocks import DOCS
 
 from good_run import GOOD_RUN
+from streamtune.dataflow import Plan, Run
+from streamtune.engines.base import MeasurementWindow
+from streamtune.engines.simulator import Simulator
+from streamtune.workloads import load
 
 RELEASE = Path(__file__).parents[1] / "releases" / "v0_1_0"
 JOB = """name: auctions
@@ -66,7 +72,7 @@ def write_example_folder(folder: Path) -> None:
     (folder / "space.yaml").write_text(block("how-to/autoconfig.md", "# space.yaml"))
     (folder / "measure.py").write_text("import sys; print(len(sys.argv[2]) + int(sys.argv[4]) % 7)\n")
     (folder / "my-rates.yaml").write_text("[1, 2, 1]\n")
-    (folder / "known.yaml").write_text((RELEASE / "overrides.yaml").read_text())
+    (folder / "known.yaml").write_text("operators:\n  bids: {rate: 400}\nexclude: [sink]\n")  # as the fake server's job
     rows = [
         f"2026-11-{1 + step // 96:02d} {step % 96 // 4:02d}:{step % 4 * 15:02d}:00,{60000 + 900 * (step % 96)}"
         for step in range(400)
@@ -90,3 +96,35 @@ def _write_runs(folder: Path) -> None:
     for place in ("runs", "logs"):
         (folder / place / "runs.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (folder / "jobs" / "one.yaml").write_text(JOB)
+
+
+def take_one_engine_history(folder: Path, run: Callable[[str], None]) -> None:
+    """Make my-history that of a user with one engine and one job, seen every quarter of an hour for four days."""
+    kept = folder / "one-engine"
+    if not kept.exists():
+        kept.mkdir()
+        (kept / "quarters.jsonl").write_text("".join(f"{one.model_dump_json()}\n" for one in _quarters()))
+        run("streamtune history ingest one-engine/my-history one-engine/quarters.jsonl")
+        run("streamtune history label one-engine/my-history && streamtune history featurise one-engine/my-history")
+        run("streamtune cluster one-engine/my-history --out one-engine/clusters")
+    for name in ("my-history", "clusters"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        shutil.copytree(kept / name, folder / name)
+
+
+def _quarters() -> list[Run]:
+    """Nexmark Q5 with rates that rise and fall over a day, under a few plans."""
+    workload = load("nexmark-q5")
+    job = workload.spec.job
+    engine = Simulator.of(workload.spec)
+    deployment = engine.deploy(job, job.initial_plan)
+    runs = []
+    for number in range(4 * 96):
+        hour = number % 96 / 4
+        if number % 16 == 0:
+            deployment = engine.rescale(deployment, Plan(dict.fromkeys(job.dataflow.index, 1 + number // 16 % 12)))
+        engine.set_source_rates(deployment, workload.rates_at(2 + abs(12 - hour) / 3))
+        seen = engine.observe(deployment, MeasurementWindow(5, 10))
+        at = datetime(2026, 11, 1, tzinfo=UTC) + timedelta(minutes=15 * number)
+        runs.append(Run.of(f"quarter-{number}", job, "simulator", seen.model_copy(update={"observed_at": at})))
+    return runs

@@ -34,7 +34,7 @@ class Needs(StrEnum):
 
 # What no pattern fits needs nothing but files.
 NEEDS = (
-    (Needs.FLINK, r"--engine flink|streamtune flink (status|plan)|streamtune collect"),
+    (Needs.FLINK, r"--engine flink|streamtune flink (status|plan|doctor|resume)|streamtune collect"),
     (Needs.SPARK, r"streamtune (history|cluster|pretrain|sundog (generate|run|stream|rank|train))|--forecast history"),
     (Needs.LIBRARIES, r"--(cost-)?model |streamtune (costmodel|model) show|streamtune (plan|place|provision|distance)"),
     (Needs.LIBRARIES, r"streamtune (autoconfig|recommend|sundog)|--(report|plot) "),
@@ -61,18 +61,6 @@ NOT_RUN = {
 }
 
 
-# Examples that failed when they were first run, because the folder or the fake server of this test lacks something; the
-# command itself was not at fault. To be completed here, then removed.
-NOT_YET = {
-    r"flink doctor": "the fake server does not stand in for it: NEEDS does not name it",
-    r"flink plan --job my-job --overrides": "known.yaml names operators that the job of the fake server does not have",
-    r"place --engine flink": "the fake server has no /jobs",
-    r"--forecast history": "the runs of my-history do not lie on a grid of times",
-    r"pretrain my-history (--out|--clusters)": "my-history has runs of three engines",
-    r"tune --engine flink (?!.*--dry-run)": "streamtune.yaml of the folder asks for restarts",
-}
-
-
 @dataclass(frozen=True)
 class Example:
     """One line as somebody would type it."""
@@ -85,10 +73,6 @@ class Example:
     def reason(self) -> str | None:
         """Why it is not run; None where it is."""
         return self.why_not or next((why for pattern, why in NOT_RUN.items() if re.search(pattern, self.line)), None)
-
-    @property
-    def not_yet(self) -> str | None:
-        return next((why for pattern, why in NOT_YET.items() if re.search(pattern, self.line)), None)
 
     @property
     def needs(self) -> frozenset[Needs]:
