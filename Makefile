@@ -22,16 +22,20 @@ TORCH_INDEX ?=
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "streamtune needs Python 3.11: '$(PYTHON)' was not found. Install it, or set PYTHON=…"; exit 1; }
 	@echo "==> building $(VENV) from requirements.lock: $$(grep -c == requirements.lock) pinned packages, 1.3 GB to download and 3 GB on disk"
-	@echo "    with the CPU build of $$(grep '^torch==' requirements.lock); some minutes the first time, nothing the next"
+	@echo "    with the CPU build of $$(grep -o '^torch==[0-9.]*' requirements.lock); some minutes the first time, nothing the next"
 	@test -n "$(TORCH_INDEX)" || { echo "    On Linux, plain PyPI serves that torch with CUDA instead: several GB more. To avoid them:"; \
 	  echo "    make env TORCH_INDEX=https://download.pytorch.org/whl/cpu"; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@{ $(BIN)/python -m pip install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --requirement requirements.lock && \
+	@{ $(BIN)/python -m pip install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --require-hashes --requirement requirements.lock && \
 	   $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable . ; } \
 	   > $(VENV)/pip.log 2>&1 || { grep -v '^WARNING: Location' $(VENV)/pip.log | tail -n 15; \
 	   echo "pip could not build the environment (whole log: $(VENV)/pip.log). Fix the cause above and run 'make env' again."; exit 1; }
 	@$(BIN)/python -c "import streamtune, pyspark, numba, torch_geometric" || { echo "the environment is incomplete: see the pip messages above, then 'make clean env'"; exit 1; }
 	@touch $@
+
+sbom: $(STAMP)  ## what the environment is made of, as CycloneDX, into build/sbom.json
+	@mkdir -p build && $(BIN)/python -W ignore::UserWarning -m cyclonedx_py requirements requirements.lock --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json
+	@echo "build/sbom.json: $$(grep -c '"purl"' build/sbom.json) components"
 
 wheel: $(STAMP)  ## build the wheel and the sdist into dist/
 	@rm -rf dist

@@ -242,7 +242,7 @@ def _kept(
         found = train().predict(plans_of(tested).columns)
         file.parent.mkdir(parents=True, exist_ok=True)
         np.save(file, (found.latency_ms, found.throughput_per_s))
-    predicted: Floats = np.load(file)
+    predicted: Floats = np.load(file, allow_pickle=False)
     return predicted
 
 

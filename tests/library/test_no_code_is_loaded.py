@@ -1,0 +1,71 @@
+"""Nothing that StreamTune reads can make it run code: no way of loading that executes what it finds.
+
+A file that somebody else wrote (a bundle, a state file, a history, a job spec, an answer of Flink) is data. What could
+turn it into code is searched for in the whole source, so that a new reader cannot bring it in by accident.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "streamtune"
+# Modules whose loading executes what is in a file.
+FORBIDDEN_IMPORTS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "skops"}
+# Calls that do, by their last names, unless the keyword that makes them safe is given.
+UNSAFE_CALLS = {
+    ("torch", "load"): "weights_only",
+    ("yaml", "load"): None,
+    ("yaml", "unsafe_load"): None,
+    ("yaml", "full_load"): None,
+    ("np", "load"): "allow_pickle",
+    ("numpy", "load"): "allow_pickle",
+    ("pd", "read_pickle"): None,
+    ("pandas", "read_pickle"): None,
+}
+BUILT_IN = {"eval", "exec", "compile", "__import__"}
+# Spark sends its own functions to its workers with its own pickle; bytewax's state is never read back.
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def problems(tree: ast.Module) -> Iterator[str]:
+    """What could run code, as line and words."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            yield from (f"{node.lineno}: imports {name}" for name in names if name.split(".")[0] in FORBIDDEN_IMPORTS)
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in BUILT_IN:
+            yield f"{node.lineno}: calls {node.func.id}"
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            call = (node.func.value.id, node.func.attr)
+            if call in UNSAFE_CALLS and UNSAFE_CALLS[call] not in {word.arg for word in node.keywords}:
+                yield f"{node.lineno}: calls {'.'.join(call)}"
+
+
+def test_no_reader_of_the_source_can_run_what_it_reads() -> None:
+    found = [f"{path}:{problem}" for path, tree in trees() for problem in problems(tree)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "from joblib import load",
+        "import torch\ntorch.load('model.pt')",
+        "yaml.load(text, Loader=yaml.Loader)",
+        "np.load(path)",
+        "eval(expression)",
+    ],
+)
+def test_each_of_these_would_be_found(text: str) -> None:
+    assert list(problems(ast.parse(text)))
