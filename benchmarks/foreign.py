@@ -108,6 +108,8 @@ JOBS = {
     )
 }
 
+LOCKS = {name: threading.Lock() for name in JOBS}
+
 
 class Measured:
     """The pieces so far; every piece is written as soon as it is there."""
@@ -158,7 +160,8 @@ class Site:
         program = job.program(self.jar_id, parallelism)
         job_id = client.run_jar(program.jar_id, entry_class=program.entry_class, arguments=program.arguments)
         for _ in range(90):
-            if client.job(job_id).is_running:
+            # A rescale restarts a job from its last checkpoint: a user's job has one by the time it is tuned.
+            if client.job(job_id).is_running and client.checkpoints(job_id).latest.completed is not None:
                 return job_id
             time.sleep(1.0)
         raise StreamTuneError(f"{job.name} did not start")
@@ -193,6 +196,8 @@ def tuned(site: Site, job: ForeignJob, start: str) -> Any:
             for one in client.jobs():
                 if one.name == f"foreign-{job.name}" and one.state not in ("CANCELED", "FINISHED", "FAILED"):
                     client.cancel(one.id)
+            while any(one.name == f"foreign-{job.name}" and one.state == "CANCELLING" for one in client.jobs()):
+                time.sleep(0.5)
     flow = outcome.deployment.job.dataflow
     return {
         "types": {operator.id: operator.type for operator in flow.operators},
@@ -229,14 +234,14 @@ def run(chosen: argparse.Namespace, measured: Measured) -> None:
     distribution = FlinkDistribution.find(chosen.flink)
     combination = f"{distribution.version}/{chosen.scheduler}"
     pieces: list[tuple[str, Callable[[Site], Any]]] = []
-    for name in chosen.jobs:
-        if "least" in chosen.parts:
-            pieces.append((f"least/{combination}/{name}", partial(least, job=JOBS[name])))
-        if "tuning" in chosen.parts:
-            pieces += [
-                (f"tuning/{combination}/{start}/{name}", partial(tuned, job=JOBS[name], start=start))
-                for start in chosen.starts
-            ]
+    if "tuning" in chosen.parts:
+        pieces += [
+            (f"tuning/{combination}/{start}/{name}", partial(tuned, job=JOBS[name], start=start))
+            for start in chosen.starts
+            for name in chosen.jobs
+        ]
+    if "least" in chosen.parts:
+        pieces += [(f"least/{combination}/{name}", partial(least, job=JOBS[name])) for name in chosen.jobs]
     missing = [piece for piece in pieces if piece[0] not in measured.pieces]
     print(f"{len(missing)} pieces to measure on Flink {combination}, {chosen.lanes} side by side", flush=True)
     if not missing:
@@ -267,6 +272,11 @@ def run(chosen: argparse.Namespace, measured: Measured) -> None:
 
 def _measure(piece: tuple[str, Callable[[Site], Any]], site: Site, measured: Measured, deadline_s: float) -> None:
     key, measure = piece
+    with LOCKS[key.split("/")[-1]]:  # a stop-and-restart changes a job's id: one of each name at a time
+        _measure_alone(key, measure, site, measured, deadline_s)
+
+
+def _measure_alone(key: str, measure: Callable[[Site], Any], site: Site, measured: Measured, deadline_s: float) -> None:
     if time.monotonic() > deadline_s:
         return
     try:

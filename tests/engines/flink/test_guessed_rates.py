@@ -90,6 +90,15 @@ def test_a_lag_in_time_is_used_before_a_guess() -> None:
         assert seen.source_rates["in"] == pytest.approx(1000, rel=0.05)
 
 
+def test_a_time_lag_that_has_no_value_is_no_lag() -> None:
+    """Flink reports −1 for a generator, whose records carry no time: half of what is offered waits all the same."""
+    with FakeDag(chain(500.0), {"in": 1000.0}) as fake:
+        fake.gauges["in"] = {"Source__in.currentEmitEventTimeLag": -1.0}
+        _, seen = seen_of(fake)
+        assert seen.rate_origins == {"in": "estimated"}
+        assert seen.source_rates["in"] > 550
+
+
 def test_a_source_that_waits_for_input_takes_what_it_is_offered() -> None:
     with FakeDag(chain(2000.0), {"in": 1000.0}) as fake:
         _, seen = seen_of(fake)

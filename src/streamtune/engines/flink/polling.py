@@ -111,9 +111,10 @@ class Poller:
                 continue
             values = self._client.vertex_metrics(job_id, imported.vertex_of[key], one.names, "sum,max")
             found[key] = {}
-            if one.lag in values and math.isfinite(values[one.lag].total):
+            # Flink says −1 where it has no value: a generator's records, for one, have no time to lag behind.
+            if one.lag in values and 0 <= values[one.lag].total < math.inf:
                 found[key]["lag"] = values[one.lag].total
-            if one.time_lag in values and math.isfinite(values[one.time_lag].maximum):
+            if one.time_lag in values and 0 <= values[one.time_lag].maximum < math.inf:
                 found[key]["time_lag"] = values[one.time_lag].maximum
             reads = [values[name].total for name in one.reads if name in values and values[name].total > 0]
             if reads:

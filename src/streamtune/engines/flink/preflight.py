@@ -14,6 +14,7 @@ from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
 Verdict = Literal["ok", "warning", "failed"]
+_FIRST_ONE = "wait for the first one: nothing is rescaled before it has completed"
 _HEAP_USED, _HEAP_MAX = "Status.JVM.Memory.Heap.Used", "Status.JVM.Memory.Heap.Max"
 _GC_TIME = "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
 _SAVEPOINT_FOLDERS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
@@ -97,6 +98,9 @@ class Preflight:
             found = Checkpoints()
         if found.latest.completed is None:
             failed = found.counts.failed
+            young_s = (details.now_ms - details.start_ms) / 1000
+            if not failed and young_s < self.settings.first_checkpoint_s:
+                return Finding("checkpoint", "warning", f"none yet, the job is {young_s:.0f} s old", _FIRST_ONE)
             seen = f"none has completed, {failed} failed" if failed else "none has completed"
             return Finding("checkpoint", "failed", seen, f"fix or switch on checkpoints first, {insist}")
         age_s = max(0.0, (details.now_ms - found.latest.completed.completed_ms) / 1000)
@@ -109,7 +113,7 @@ class Preflight:
     def check_job(self, job_id: str) -> None:
         """Refuse to rescale a job that could not go on from a recent checkpoint; nothing was changed."""
         found = self.checkpoint(self.client.job(job_id))
-        if found.verdict == "failed":
+        if found.verdict == "failed" or found.to_do == _FIRST_ONE:
             raise RescaleRefusedError(
                 f"job {job_id} is not rescaled, because of its checkpoints: {found.seen}. {found.to_do.capitalize()}"
             )

@@ -35,6 +35,9 @@ class RescaleSettings(Settings):
     max_checkpoint_age_s: float = Field(
         default=1800.0, gt=0, description="a job whose last completed checkpoint is older is not rescaled"
     )
+    first_checkpoint_s: float = Field(
+        default=60.0, ge=0, description="a job that is younger and has no checkpoint yet is measured, but not rescaled"
+    )
     pressure: PressureSettings = Field(
         default_factory=PressureSettings, description="when the cluster is in no state to be judged"
     )

@@ -56,3 +56,7 @@ class NeedEstimator(ABC):
     @abstractmethod
     def judge(self, situation: Situation) -> dict[str, Verdict]:
         """A verdict on every operator except sources that are not to be tuned."""
+
+    def taken_changes(self) -> frozenset[str]:
+        """Operators found to be not what they were, since this was last asked."""
+        return frozenset()

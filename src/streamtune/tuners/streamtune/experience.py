@@ -15,8 +15,8 @@ from streamtune.readings import LabelSettings, label_observation
 from streamtune.readings.demand import carried_rates, input_rates
 from streamtune.readings.elimination import eliminate
 from streamtune.readings.labels import BOTTLENECK, FINE, UNLABELLED
-from streamtune.readings.selectivity import observed_selectivity
 from streamtune.readings.shortfall import saturated_and_short
+from streamtune.tuners.streamtune.ratio import ObservedRatio
 
 # Rates that differ by less count as the same: selectivities are measured.
 _SAME_RATE = 0.005
@@ -53,10 +53,9 @@ class Experience:
     def __init__(self, job: Job, labelling: LabelSettings | None = None) -> None:
         self._job = job
         self.labelling = labelling or LabelSettings()
-        self._taken = dict.fromkeys(job.dataflow.index, 0.0)
-        self._given = dict.fromkeys(job.dataflow.index, 0.0)
-        # Over every edge, and into its writer meanwhile.
-        self._carried: dict[tuple[str, str], tuple[float, float]] = {}
+        self._passed = {key: ObservedRatio() for key in job.dataflow.index}
+        # Over every edge, per record into its writer.
+        self._carried: dict[tuple[str, str], ObservedRatio] = {}
         self._counted: set[tuple[str, str]] = set()
         self.lessons: deque[Lesson] = deque(maxlen=KEPT_LESSONS)
         size = len(job.dataflow.index)
@@ -77,9 +76,9 @@ class Experience:
         self._keep(lesson)
         for key, metrics in observation.operators.items():
             taken, given = metrics.records_in_per_s, metrics.records_out_per_s
-            if taken > 0 and math.isfinite(taken) and math.isfinite(given):
-                self._taken[key] += taken * observation.window_s
-                self._given[key] += given * observation.window_s
+            is_known = taken > 0 and math.isfinite(taken) and math.isfinite(given)
+            if is_known and self._passed[key].add(given * observation.window_s, taken * observation.window_s):
+                self._forget_behind(key)
         self._carry(observation)
         return lesson
 
@@ -93,12 +92,9 @@ class Experience:
                 continue
             rate = counted.get((edge.source, edge.target), writer.records_out_per_s)
             if math.isfinite(rate) and math.isfinite(writer.records_in_per_s):
-                over, into = self._carried.get((edge.source, edge.target), (0.0, 0.0))
-                seconds = observation.window_s
-                self._carried[edge.source, edge.target] = (
-                    over + rate * seconds,
-                    into + writer.records_in_per_s * seconds,
-                )
+                ratio = self._carried.setdefault((edge.source, edge.target), ObservedRatio())
+                if ratio.add(rate * observation.window_s, writer.records_in_per_s * observation.window_s):
+                    self._forget_behind(edge.source)
 
     def _keep(self, lesson: Lesson) -> None:
         """As arrays too, so that a recommendation takes no longer the more was learnt."""
@@ -114,12 +110,13 @@ class Experience:
 
     def selectivities(self) -> dict[str, float]:
         """Records out per record in over all observations; operators never observed at work are left out."""
-        ratios = observed_selectivity(list(self._taken.values()), list(self._given.values()))
-        return {key: ratio for key, ratio in zip(self._taken, ratios.tolist(), strict=True) if math.isfinite(ratio)}
+        ratios = {key: ratio.value for key, ratio in self._passed.items()}
+        return {key: ratio for key, ratio in ratios.items() if math.isfinite(ratio)}
 
     def edge_ratios(self) -> dict[tuple[str, str], float]:
         """Records over an edge per record into its writer, of the edges that were ever counted."""
-        return {edge: over / into for edge, (over, into) in self._carried.items() if into > 0 and edge in self._counted}
+        ratios = {edge: ratio.value for edge, ratio in self._carried.items() if edge in self._counted}
+        return {edge: ratio for edge, ratio in ratios.items() if math.isfinite(ratio)}
 
     def demand(self, source_rates: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, float]:
         """Records/s that must reach every operator; ``usual`` stands in for selectivities that were not observed."""
@@ -130,6 +127,20 @@ class Experience:
     def _selectivities(self, usual: Mapping[str, float]) -> dict[str, float]:
         seen = self.selectivities()
         return {key: seen.get(key, usual.get(key, 1.0)) for key in self._job.dataflow.index}
+
+    def forget(self, key: str) -> None:
+        """An operator is not what it was: what was seen of it before the last lesson binds no longer."""
+        self._labels.rows[:-1, self._job.dataflow.index[key]] = UNLABELLED
+
+    def _forget_behind(self, key: str) -> None:
+        """Another share of an operator's input is passed on: old rates say nothing about what reached those behind."""
+        found, waiting = set(), [key]
+        while waiting:
+            new = set(self._job.dataflow.successors(waiting.pop())) - found
+            found |= new
+            waiting += new
+        for one in found:
+            self.forget(one)
 
     def bounds(self, demand: Mapping[str, float], usual: Mapping[str, float]) -> dict[str, Bounds]:
         """The monotone closure of all lessons: over parallelism and over rate.

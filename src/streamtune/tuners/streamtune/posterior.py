@@ -30,6 +30,9 @@ _HARDLY_KNOWN = 2.5
 _SATURATED_SD = 0.03
 # Readings that are gone through again when a prior is set aside.
 _KEPT_READINGS = 40
+# An operator has changed when a reading is off by so much of log capacity (a third) after so many readings.
+_CHANGED = 0.3
+_SETTLED_READINGS = 5
 # An operator that is believed to keep up with this probability counts as promised.
 _PROMISE = 0.8
 
@@ -67,15 +70,35 @@ class _Believed:
     is_taught: bool = False
     readings: list[_Reading] = field(default_factory=list)
 
-    def take(self, reading: _Reading, limit: float) -> None:
-        """Where a reading contradicts the past beyond chance, the past is set aside and own readings count anew."""
+    flat: CapacityBelief | None = None
+    is_doubtful: bool = False
+
+    def take(self, reading: _Reading, limit: float) -> bool:
+        """Learn from a reading; whether the operator is not what it was.
+
+        Where a reading contradicts the past beyond chance, the past is set aside and own readings count anew. Where it
+        contradicts own readings, the operator has changed (new code, other data), and what was read before is dropped:
+        at once if the operator is saturated, which cannot be a measurement error, otherwise after a second time.
+        """
         while self.fallbacks and reading.surprise(self.belief) > limit:
             self.belief = self.fallbacks.pop(0)
             for one in self.readings:
                 one.told_to(self.belief)
+        has_changed = self._contradicts(reading, limit)
+        if has_changed and (reading.is_saturated or self.is_doubtful) and self.flat is not None:
+            self.belief, self.readings, self.is_doubtful = self.flat.copy(), [], False
+        else:
+            self.is_doubtful, has_changed = has_changed, False
         reading.told_to(self.belief)
         self.readings = [*self.readings[1 - _KEPT_READINGS :], reading]
         self.is_taught = True
+        return has_changed
+
+    def _contradicts(self, reading: _Reading, limit: float) -> bool:
+        if len(self.readings) < _SETTLED_READINGS or reading.at_least or reading.surprise(self.belief) <= limit:
+            return False
+        believed = float(self.belief.log_capacity(reading.parallelism)[0][0])
+        return abs(reading.log_rate - believed) > _CHANGED
 
 
 class PosteriorEstimator(NeedEstimator):
@@ -109,18 +132,24 @@ class PosteriorEstimator(NeedEstimator):
             if settings.tune_sources or not operator.is_source
         }
         self._alone = {
-            operator.id: _Believed(CapacityPrior().belief(operator.type), [], has_prior=False)
+            operator.id: self._unprejudiced(operator.type)
             for operator in job.dataflow.operators
             if model is not None and (settings.tune_sources or not operator.is_source)
         }
         self._is_doubted = False
+        self._changed: set[str] = set()
 
     def _before(self, key: str, kind: str, types: CapacityPrior) -> _Believed:
         chain = [types.belief(kind), CapacityPrior().belief(kind)]
         lent = self._prior.get(key)
         if lent is not None and lent.is_known:
             chain.insert(0, lent.belief.copy())
-        return _Believed(chain[0], chain[1:], has_prior=len(chain) > 2)
+        return _Believed(chain[0], chain[1:], has_prior=len(chain) > 2, flat=chain[-1].copy())
+
+    @staticmethod
+    def _unprejudiced(kind: str) -> _Believed:
+        belief = CapacityPrior().belief(kind)
+        return _Believed(belief, [], has_prior=False, flat=belief.copy())
 
     @property
     def keys(self) -> list[str]:
@@ -140,8 +169,13 @@ class PosteriorEstimator(NeedEstimator):
                     continue
                 believed.belief.drift(self._settings.drift_sd)
                 reading = self._reading(lesson, key, found, place, believed.belief.noise_sd, situation.demand[key])
-                if reading is not None:
-                    believed.take(reading, self._settings.surprise)
+                if reading is not None and believed.take(reading, self._settings.surprise):
+                    self._changed.add(key)
+
+    def taken_changes(self) -> frozenset[str]:
+        changed = frozenset(self._changed)
+        self._changed.clear()
+        return changed
 
     def _is_broken(self, lesson: Lesson, situation: Situation) -> bool:
         """Whether an operator is a bottleneck that was promised to keep up."""

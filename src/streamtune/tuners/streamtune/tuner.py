@@ -107,6 +107,8 @@ class StreamTune(Tuner):
     def _take_in(self, observation: Observation) -> None:
         lesson = self._experience.add(observation)
         self._estimator.learn(lesson, self._situation(observation))
+        for key in self._estimator.taken_changes():
+            self._experience.forget(key)
 
     def _situation(self, observation: Observation) -> Situation:
         rates = observation.source_rates
