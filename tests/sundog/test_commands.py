@@ -103,8 +103,17 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path, knowledge_folder: Path)
     )
 
 
-@pytest.mark.usefixtures("spark")
-def test_no_such_logs(tmp_path: Path, knowledge_folder: Path) -> None:
-    common = ["--knowledge", str(knowledge_folder), "--as-of", "2014-01-01", "--out", str(tmp_path / "out")]
-    assert "no file or folder" in refused("run", str(tmp_path / "nowhere"), *common)
-    assert "is not a folder" in refused("run", str(tmp_path), "--knowledge", str(tmp_path / "kb-not"), *common[2:])
+def test_paths_that_are_not_there_are_refused_before_spark_starts(
+    tmp_path: Path, knowledge_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamtune.spark.session.build_session", lambda *_: pytest.fail("Spark was started"))
+    knowledge, day = ["--knowledge", str(knowledge_folder)], ["--as-of", "2014-01-01"]
+    out, nowhere = ["--out", str(tmp_path / "out")], str(tmp_path / "nowhere")
+    file = str(knowledge_folder / "entities.jsonl")
+    assert f"no file or folder '{nowhere}'" in refused("run", nowhere, *knowledge, *day, *out)
+    assert f"there is no folder '{nowhere}'" in refused("run", file, "--knowledge", nowhere, *day, *out)
+    assert f"{file} is not a folder" in refused("run", file, "--knowledge", file, *day, *out)
+    assert "has no entities.jsonl" in refused("run", file, "--knowledge", str(tmp_path), *day, *out)
+    assert f"there is no folder '{nowhere}' to follow" in refused("stream", nowhere, *knowledge, *out)
+    assert f"there are no rankings in {nowhere}" in refused("rank", nowhere, *knowledge, *day)
+    assert f"there are no rankings in {nowhere}" in refused("train", nowhere, *day, "--model", str(tmp_path / "m"))

@@ -32,7 +32,17 @@ from streamtune.sundog.knowledge import load_knowledge
 from streamtune.sundog.pipeline import Sundog
 
 master, knowledge, logs, out = sys.argv[1:]
-spark = build_session(SparkSettings(master=master, conf={"spark.executor.memory": "512m"}))
+quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+conf = {
+    "spark.executor.memory": "512m",
+    "spark.driver.extraJavaOptions": quick,
+    "spark.executor.extraJavaOptions": quick,
+    # So little work is done by whichever executor comes first: wait for both (one core each).
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "200s",
+}
+spark = build_session(SparkSettings(master=master, conf=conf))
 sundog = Sundog(spark, load_knowledge(knowledge), out, SundogSettings(buckets=4, slice_bytes=3000))
 sundog.run([logs], [date(2014, 1, 17)], [2, 7])
 print("executors", spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)

@@ -10,6 +10,10 @@ from streamtune.errors import StreamTuneError
 
 def check_knowledge(folder: Path) -> None:
     """A knowledge base is a folder with two files."""
+    if is_there(folder) and not folder.is_dir():
+        raise StreamTuneError(f"--knowledge {folder} is not a folder: give one with entities.jsonl and relations.jsonl")
+    if not is_there(folder):
+        raise StreamTuneError(f"there is no folder '{folder}' to take the knowledge base from: check --knowledge")
     for name in ("entities.jsonl", "relations.jsonl"):
         if not is_there(folder / name):
             raise StreamTuneError(
