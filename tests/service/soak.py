@@ -17,7 +17,7 @@ from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 
 from service.inspector import Inspector, key_of
 from streamtune.clock import Steps
@@ -73,6 +73,9 @@ class ChaoticStore(Store):
 
     def __init__(self, url: str, chaos: Chaos) -> None:
         super().__init__(url)
+        # A kill of a process loses nothing that is committed, whether it has reached the disk or not.
+        event.listen(self.database.engine, "connect", lambda one, _: one.execute("PRAGMA synchronous=OFF"))
+        self.database.engine.dispose()
         read, write = self.database.read, self.database.write
 
         @contextmanager

@@ -9,9 +9,10 @@ from datetime import time
 from streamtune.dataflow import Dataflow, Job, Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import MeasurementWindow
+from streamtune.extras import is_installed
 from streamtune.service.clocks import ServiceClock
 from streamtune.service.clusters.simulated import Fault, Pattern, SimulatedCluster, SimulatedJob
-from streamtune.service.settings import MaintenanceWindow, Policy, ServiceSettings
+from streamtune.service.settings import LearnSettings, MaintenanceWindow, Policy, ServiceSettings
 from streamtune.workloads import catalogue
 from streamtune.workloads.workload import Workload
 
@@ -87,7 +88,14 @@ def demo_settings() -> ServiceSettings:
         window_s=WINDOW.length_s,
         settle_s=WINDOW.settle_s,
         lease_s=60.0,
+        learn=demo_learning(min_runs=1000),
     )
+
+
+def demo_learning(min_runs: int) -> LearnSettings:
+    """A round every few minutes, where all that learning needs is installed."""
+    packages = ("pyspark", "pandas", "pyarrow", "torch", "torch_geometric", "xgboost")
+    return LearnSettings(every_hours=0.1 if all(map(is_installed, packages)) else 0.0, min_runs=min_runs)
 
 
 def demo_clusters(clock: ServiceClock, window: MeasurementWindow = WINDOW) -> Iterator[SimulatedCluster]:

@@ -18,6 +18,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster, Submitter, WorkloadSettings
 from streamtune.labs.flink.cluster import free_port
 from streamtune.labs.flink.scaling import scale_spec
+from streamtune.service.demo import demo_learning
 from streamtune.service.settings import Policy, ServiceSettings
 from streamtune.workloads import Workload, load
 
@@ -44,6 +45,7 @@ def flink_demo_settings() -> ServiceSettings:
         window_s=20.0,
         settle_s=15.0,
         discover_s=10.0,
+        learn=demo_learning(min_runs=30),
     )
 
 

@@ -35,7 +35,8 @@ from streamtune.settings import Settings
 
 log = logging.getLogger("streamtune.service")
 
-_STREAMTUNE = "from streamtune.cli import main; main()"
+# Learning gives way to the fleet.
+_STREAMTUNE = "import os; os.nice(10); from streamtune.cli import main; main()"
 TunerSettings = Callable[[str], Settings | None]
 Reload = Callable[[], tuple[ServiceSettings, TunerSettings]]
 MakeCluster = Callable[[WatchedCluster, ServiceSettings], Cluster]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from streamtune.clock import Steps
@@ -50,7 +51,7 @@ class Keeper:
         self._attached: Job | None = None
         self._made_for: tuple[object, ...] | None = None
         self._provisional = False
-        self._refused: tuple[object, ...] | None = None
+        self._refused: tuple[str, dict[str, int]] | None = None
         self._not_ready = 0
         self._offset_s = offset_s
 
@@ -110,7 +111,7 @@ class Keeper:
             self._attach()
         if self.applier.approved() is not None:
             self._attach()  # a person may answer late, and the job may have been changed meanwhile
-            yield from self.applier.apply_approved(self._situation(None))
+            yield from self.applier.apply_approved(self._with_record(self._situation(None)))
             return
         seen = yield from self._observe()
         if isinstance(seen, _Interrupted):
@@ -222,11 +223,18 @@ class Keeper:
             current=deployment.plan,
             now=now,
             backpressured=state.backpressured if seen is None else seen.has_backpressure,
-            changed_at=context.store.decisions.changes_since(self.id, now - _DAY),
             bounds=state.bounds,
             excluded=self._cluster.engine.excluded(deployment),
             slots=self._cluster.engine.slots_in_reach(deployment),
-            budget_left=context.store.claims.left(self.policy.group, context.settings.budgets),
+        )
+
+    def _with_record(self, at: Situation) -> Situation:
+        """A situation with what was done before, which the store is asked for only where something is to be done."""
+        store = self._context.store
+        return replace(
+            at,
+            changed_at=store.decisions.changes_since(self.id, at.now - _DAY),
+            budget_left=store.claims.left(self.policy.group, self._context.settings.budgets),
         )
 
     def _act(self, seen: Observation) -> Steps[None]:
@@ -243,6 +251,7 @@ class Keeper:
             self.state.tuned_for = dict(seen.source_rates)
             self.applier.expire_proposal("what runs is what is recommended now")
             return
+        at = self._with_record(at)
         if self.policy.mode == "auto" and not self.state.paused:
             yield from self._act_by_itself(seen, plan, held, at)
         else:
@@ -288,9 +297,10 @@ class Keeper:
         if why.endswith("not worth a restart"):
             self.state.tuned_for = dict(seen.source_rates)
             return
-        key = (tuple(sorted(plan.items())), why.partition(" ")[0])
-        if key != self._refused:
-            self._refused = key
+        kind = why.partition(" ")[0]
+        known = self._refused is not None and self._refused[0] == kind and much_the_same(self._refused[1], plan)
+        if not known:
+            self._refused = (kind, dict(plan))
             decision = self._decision(seen, plan, held, "refused", why)
             self._context.store.decisions.add(decision, why)
             self.state.tell(decision)
