@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Tell = Callable[[str, str], None]
 # Never more than this part of what there is is kept from training.
 _HELD_OUT_SHARE = 0.2
+_LEAST_TRAINED_SHARE = 0.5
 _SAMPLES = 3
 _ON_SPARK = STEPS[:5]
 
@@ -121,7 +122,8 @@ class Learner:
         kept = 0
         for name in sorted(usable, key=lambda one: times[one][0], reverse=True):
             count = times[name][2]
-            if times[name][0] < cut or kept + count > _HELD_OUT_SHARE * total:
+            most = _HELD_OUT_SHARE if held_out else _LEAST_TRAINED_SHARE  # of few files, the newest all the same
+            if times[name][0] < cut or kept + count > most * total:
                 break
             held_out.append(name)
             kept += count

@@ -64,7 +64,7 @@ function Bars({ engines, days }) {
           below += number;
           return bar;
         })}
-        ${(days.length - 1 - place) % every === 0 && html`<text class="x" x=${x + Math.min(step * 0.76, 60) / 2} y=${HEIGHT - 4}>${name.slice(5)}</text>`}</g>`;
+        ${(days.length - 1 - place) % every === 0 && html`<text class="x" x=${Math.min(width - 16, x + Math.min(step * 0.76, 60) / 2)} y=${HEIGHT - 4}>${name.slice(5)}</text>`}</g>`;
     })}
   </svg></div>`;
 }
