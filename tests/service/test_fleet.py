@@ -290,6 +290,28 @@ def test_a_wall_clock_that_jumps_stops_nothing(tmp_path: Path) -> None:
     assert START.hour - 2 <= seen.hour < START.hour
 
 
+def test_a_defect_of_ours_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job and a cluster that trip over an error that nobody thought of are looked after again once it is gone."""
+    world = make_world(tmp_path, [short_job()], policy())
+    with monkeypatch.context() as patch:
+        patch.setattr("streamtune.service.fleet.keeper.AutoscalerShadow.instances", _divide)
+        patch.setattr(type(world.clusters[0]), "jobs", _divide)
+        world.run(400)
+        assert world.fleet.views()[0].error == "a defect of the service (ZeroDivisionError): its log has the details"
+    with monkeypatch.context() as patch:
+        patch.setattr("streamtune.service.fleet.keeper.AutoscalerShadow.instances", _divide)
+        world.run(400)
+        assert "a defect of the service (ZeroDivisionError)" in world.keeper(Q1).state.summary().trouble[0]
+    world.run(900)
+    assert world.fleet.views()[0].error is None
+    assert world.keeper(Q1).state.summary().trouble == []
+    assert applied(world)
+
+
+def _divide(*_: object) -> None:
+    raise ZeroDivisionError
+
+
 def test_an_engine_that_answers_nonsense_ends_nothing(tmp_path: Path) -> None:
     world = make_world(tmp_path, [short_job()], policy(mode="observe"))
     world.run(300)

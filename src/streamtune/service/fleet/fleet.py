@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from streamtune.clock import Steps
@@ -177,6 +177,9 @@ class Fleet:
                 if watched.error is None:
                     log.warning("a cluster is away", extra={"cluster": watched.cluster.name, "error": str(error)})
                 watched.error = str(error)
+            except Exception as error:
+                log.exception("a defect", extra={"cluster": watched.cluster.name})
+                watched.error = f"a defect of the service ({type(error).__name__}): its log has the details"
             watched.looked = True
             yield self.context.settings.discover_s
 
@@ -217,10 +220,7 @@ class Fleet:
     def _polling(self) -> Steps[None]:
         """What people have set or approved, here or at another service with the same store."""
         while True:
-            try:
-                self.poll()
-            except StreamTuneError as error:
-                log.error("the store failed", extra={"error": str(error)})
+            _do("what people have set cannot be read", self.poll)
             yield self._poll_s * self.context.clock.speed
 
     def poll(self) -> None:
@@ -239,17 +239,18 @@ class Fleet:
         """Renew leases, three times before they run out."""
         context = self.context
         while True:
-            try:
-                now = context.lease_now()
-                context.store.leases.renew(context.holder, now, context.settings.lease_s)
-                leases = context.store.leases.all(now)
-                context.leases.clear()
-                context.leases.update(leases)
-                context.tuners.refresh()  # 'streamtune learn' may have promoted another model
-                self._drop_claims()
-            except StreamTuneError as error:
-                log.error("leases cannot be renewed", extra={"error": str(error)})
+            _do("leases cannot be renewed", self._beat)
             yield context.settings.lease_s / 3 * context.clock.speed
+
+    def _beat(self) -> None:
+        context = self.context
+        now = context.lease_now()
+        context.store.leases.renew(context.holder, now, context.settings.lease_s)
+        leases = context.store.leases.all(now)
+        context.leases.clear()
+        context.leases.update(leases)
+        context.tuners.refresh()  # 'streamtune learn' may have promoted another model
+        self._drop_claims()
 
     def _drop_claims(self) -> None:
         """Jobs that have ended, or whose policy has no group any more, need nothing of a budget."""
@@ -265,15 +266,22 @@ class Fleet:
     def _flushing(self) -> Steps[None]:
         while True:
             yield self._poll_s * self.context.clock.speed
-            try:
-                self.context.flush()
-            except StreamTuneError as error:
-                log.error("observations cannot be written", extra={"error": str(error)})
+            _do("observations cannot be written", self.context.flush)
 
     def _forgetting(self) -> Steps[None]:
         while True:
-            try:
-                self.context.store.forget(self.context.now(), self.context.settings.retention)
-            except StreamTuneError as error:
-                log.error("old records cannot be deleted", extra={"error": str(error)})
+            _do("old records cannot be deleted", self._forget)
             yield _FORGET_REAL_S * self.context.clock.speed
+
+    def _forget(self) -> None:
+        self.context.store.forget(self.context.now(), self.context.settings.retention)
+
+
+def _do(problem: str, work: Callable[[], object]) -> None:
+    """What is done again and again: once that it fails, for whatever reason, must not be the last time."""
+    try:
+        work()
+    except StreamTuneError as error:
+        log.error(problem, extra={"error": str(error)})
+    except Exception:
+        log.exception(problem)

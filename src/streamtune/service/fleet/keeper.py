@@ -85,6 +85,10 @@ class Keeper:
             except StreamTuneError as error:
                 self.state.note_trouble(str(error))
                 yield _LOOK_AGAIN_S
+            except Exception as error:  # a job that trips over a defect of ours is still looked after
+                log.exception("a defect", extra={"job": self.state.name})
+                self.state.note_trouble(f"a defect of the service ({type(error).__name__}): its log has the details")
+                yield _LOOK_AGAIN_S
 
     def _attach(self) -> None:
         if self.found.state not in ("running", "restarting"):
