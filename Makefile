@@ -194,7 +194,12 @@ bench-kill: $(STAMP) java  ## kill -9 of every step of the pipeline at random mo
 bench-service: $(STAMP)  ## what a fleet of 100, 300 and 1,000 jobs costs the service (a quarter of an hour, with nothing beside it)
 	@$(BIN)/python benchmarks/service_fleet.py --results benchmarks/results/service.json
 
-soak-service: $(STAMP)  ## a week of simulated time, 40 jobs, two services, faults and 200 kills (DAYS=1 KILLS_OF_SERVICES=30 for minutes)
+bench-service-flink: $(STAMP)  ## serve --demo flink end to end: plans applied live, two rounds of learning (twenty minutes, with nothing beside it)
+	@rm -rf build/service-flink
+	@$(BIN)/python benchmarks/service_flink.py 1 --results benchmarks/results/service.json
+	@$(BIN)/python benchmarks/service_flink.py 2 --results benchmarks/results/service.json
+
+soak-service: $(STAMP)  ## a week of simulated time, 40 jobs, two services, faults and 200 kills (a quarter of an hour; DAYS=1 KILLS_OF_SERVICES=30 for less)
 	@$(BIN)/python benchmarks/service_soak.py --days $(DAYS) --kills $(KILLS_OF_SERVICES) --results benchmarks/results/service.json
 DAYS ?= 7
 KILLS_OF_SERVICES ?= 200

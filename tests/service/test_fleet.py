@@ -77,6 +77,20 @@ def test_auto_applies_and_writes_down_why_and_what_came_of_it(tmp_path: Path) ->
     assert world.store.leases.all(world.context.lease_now())[key_of(Q1)].holder == world.holder
 
 
+def test_a_fleet_lives_on_either_store(store_url: str, tmp_path: Path) -> None:
+    world = make_world(tmp_path, [short_job()], policy(group="all"), store=Store(store_url), budgets={"all": 500})
+    world.run(900)
+    world.context.flush()
+    (first, *_) = world.decisions(Q1, "applied")
+    assert first.outcome is not None
+    assert world.store.claims.all() == {key_of(Q1): ("all", world.keeper(Q1).state.running.plan.total)}
+    assert len(world.store.jobs.observations(key_of(Q1), None, None, 100)) > 5
+    world.start()
+    world.run(300)
+    assert world.keeper(Q1).state.summary().trouble == []
+    world.store.close()
+
+
 def test_approve_waits_for_a_person_and_then_acts_at_once(tmp_path: Path) -> None:
     world, decision = propose(tmp_path)
     assert world.keeper(Q1).state.summary().pending == decision.id
@@ -214,6 +228,17 @@ def test_the_loser_says_who_holds_the_lease(tmp_path: Path) -> None:
     first.store.leases.release(first.holder)
     second.run(300)
     assert second.keeper(Q1).state.summary().trouble == []
+
+
+@pytest.mark.parametrize("mode", ["approve", "recommend"])
+def test_a_restart_does_not_replace_what_somebody_may_be_reading(tmp_path: Path, mode: str) -> None:
+    world = make_world(tmp_path, [short_job()], policy(mode=mode))
+    world.run(400)
+    (before,) = world.decisions(Q1, "proposed")
+    for _ in range(3):
+        world.start()
+        world.run(400)
+    assert [one.id for one in world.decisions(Q1)] == [before.id]
 
 
 def test_a_crash_while_applying_is_settled_by_what_runs(tmp_path: Path) -> None:

@@ -66,6 +66,10 @@ class Applier:
         """What the store says is open for this job; True where there is something to apply."""
         self._state.pending = decision if status == "proposed" and self._state.policy.mode == "approve" else None
         self._approved = decision if status == "approved" else None
+        if decision is not None and status == "proposed" and self._state.last_proposed is None:
+            # After a restart: what somebody may be reading is not proposed again.
+            found = self._context.store.decisions.get(self._state.id, decision)
+            self._state.last_proposed = None if found is None else dict(found.after)
         self._state.refresh()
         return self._approved is not None
 
