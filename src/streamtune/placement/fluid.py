@@ -21,6 +21,8 @@ from streamtune.placement.wire import HopCost
 _FULL = 1e-9
 # A link that flushes alone would fill still carries this share of it.
 _LEAST_LINK = 0.01
+# Tuples/s of a channel that nothing slows: as good as endless to its flushes.
+_FASTEST = 1e12
 
 
 class HostLimits(Frozen):
@@ -146,11 +148,10 @@ class FluidHosts:
         flows = self.flows
         most = flows.wanted @ flows.per_source
         if unlimited:
-            most = np.where(most > 0, np.inf, 0.0)
-        slow = np.minimum(most, self.cost.flushes_per_s)
+            most = np.where(most > 0, _FASTEST, 0.0)
         only_flushes = self.cost.replace(overhead_bytes=0.0, byte_factor=0.0)
         a, b = part[flows.edge_source], part[flows.edge_target]
-        wire = only_flushes.between_hosts(slow, np.zeros_like(slow), a, b, self.hosts)
+        wire = only_flushes.between_hosts(most, np.zeros_like(most), a, b, self.hosts)
         return wire.sum(axis=1), wire.sum(axis=0)
 
     def _resources(self, part: Ints, unlimited: bool) -> tuple[Floats, Floats, list[str]]:

@@ -17,6 +17,7 @@ from streamtune.experiments.placement.arena import place_flows
 from streamtune.experiments.placement.journal import Journal, Value
 from streamtune.experiments.placement.real_design import (
     BLIND,
+    BLIND_AGAIN,
     CALIBRATION,
     FLINK_CALIBRATION,
     SCHEDULERS,
@@ -130,8 +131,8 @@ def byte_cells(lab: RealLab, kind: str) -> list[Cell]:
     if kind == "calibration":
         cases = (*CALIBRATION, *(FLINK_CALIBRATION if lab.engine == "flink" else ()))
         return [(_key(kind, lab, one.name, which, 0), one, which, 0, None) for one, which in cases]
-    repetitions = 1 if kind == "blind" or lab.engine == "timely" else lab.scale.repetitions
-    designs = BLIND if kind == "blind" else lab.scale.thesis(lab.engine)
+    repetitions = 1 if kind != "thesis" or lab.engine == "timely" else lab.scale.repetitions
+    designs = {"blind": BLIND, "blind-again": BLIND_AGAIN}.get(kind, lab.scale.thesis(lab.engine))
     return [
         (_key(kind, lab, one.name, which, number), one, which, number, None)
         for number in range(repetitions)
