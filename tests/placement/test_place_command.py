@@ -55,7 +55,7 @@ def test_the_fixed_format(graph: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ours", "even", "even-random", "greedy", "metis", "metis-vol", "metis-recursive", "exact"]
+    "name", ["ours", "even", "even-random", "greedy", "metis", "metis-vol", "metis-recursive", "exact", "ours-link"]
 )
 def test_every_scheduler_answers(graph: str, name: str) -> None:
     found = answer("--graph", graph, "--hosts", "2", "--scheduler", name, "--imbalance", "1.5")
@@ -93,7 +93,7 @@ def test_a_job_is_compared_and_advised() -> None:
     for word in ("even-random", "greedy", "metis", "ours", "price/month", "subtask i of all operators into one slot"):
         assert word in text.replace("\n", " ")
     found = answer("nexmark-q5", "--plan", "4", "--hosts", "4")
-    assert set(found["comparison"]) == {"flink", "even", "even-random", "greedy", "metis", "ours"}
+    assert set(found["comparison"]) == {"flink", "even", "even-random", "greedy", "metis", "ours", "ours-link"}
     assert found["comparison"]["ours"]["remote_bytes_per_s"] <= found["comparison"]["flink"]["remote_bytes_per_s"]
     assert "cannot be pinned" in found["advice"][0]["text"]
 

@@ -30,7 +30,11 @@ def place(
         str | None, typer.Option(help="How many equal hosts, or a YAML/JSON file with name, cpu, memory_mb, zone.")
     ] = None,
     scheduler: Annotated[
-        str, typer.Option(help="ours, even, even-random, greedy, metis, metis-vol, metis-recursive, flink or exact.")
+        str,
+        typer.Option(
+            help="ours (fewest bytes), ours-link (least on the busiest host's link), even, even-random, greedy, metis, "
+            "metis-vol, metis-recursive, flink or exact."
+        ),
     ] = "ours",
     imbalance: Annotated[float, typer.Option(help="The largest load of a host over the mean to keep, at most.")] = 1.03,
     effort: Annotated[float, typer.Option(help="How much harder than usual ours looks (10: ten times).")] = 1.0,
@@ -291,7 +295,7 @@ def _show(name: str, placed: Placement, rows: list[Row], tips: list[Advice]) -> 
     table.add_column("scheduler")
     priced = any(row.price_per_month is not None for row in rows)
     moving = placed.problem.current is not None
-    headings = ["between hosts", "share", "saves", *(["price/month"] if priced else []), "imbalance"]
+    headings = ["between hosts", "share", "saves", "busiest link", *(["price/month"] if priced else []), "imbalance"]
     for heading in [*headings, *(["moves", "state"] if moving else [])]:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
@@ -315,6 +319,7 @@ def _cells(row: Row, priced: bool, moving: bool, chosen: bool) -> list[Any]:
         _bytes(placed.remote_bytes_per_s),
         f"{100 * placed.remote_share:.1f} %",
         _bytes(row.saves_bytes_per_s),
+        _bytes(placed.busiest_link_bytes_per_s),
     ]
     if priced:
         cells.append("" if row.price_per_month is None else f"{row.price_per_month:,.2f}")

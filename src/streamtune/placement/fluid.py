@@ -104,10 +104,11 @@ class FluidHosts:
         self.limits = limits or HostLimits()
         self.cost = cost or HopCost()
 
-    def run(self, part: Ints, *, unlimited: bool = False) -> FluidRun:
+    def run(self, part: Ints, *, unlimited: bool = False, together: bool = False) -> FluidRun:
         """Raise the sources until each meets a full resource or emits what it wants to.
 
-        ``unlimited`` sources ignore what they want: the throughput a cluster can reach.
+        ``unlimited`` sources ignore what they want: the throughput a cluster can reach. ``together``: where one source
+        is stopped, all stop, as when a fixed number of tuples of each is run to its end.
         """
         if part.size != len(self.flows.tasks) or part.min() < 0 or part.max() >= self.hosts:
             raise PlacementError(
@@ -117,7 +118,7 @@ class FluidHosts:
         wanted = np.full(self.flows.wanted.size, np.inf) if unlimited else self.flows.wanted
         # Sources share in proportion to what they want: a ticker and a contract spout keep their proportions.
         weight = self.flows.wanted / max(self.flows.wanted.max(), 1e-300)
-        rates, full = _filled(usage, capacity, weight, wanted)
+        rates, full = _filled(usage, capacity, weight, wanted, together)
         sent, received = self._on_the_wire(part, rates)
         cpu = rates @ self._per_host(part)[2]
         return FluidRun(self.flows, rates, sent, received, cpu, tuple(names[place] for place in full))
@@ -179,7 +180,9 @@ def _summed(values: Floats, group: Ints, count: int) -> Floats:
     return total.T
 
 
-def _filled(usage: Floats, capacity: Floats, weight: Floats, wanted: Floats) -> tuple[Floats, list[int]]:
+def _filled(
+    usage: Floats, capacity: Floats, weight: Floats, wanted: Floats, together: bool
+) -> tuple[Floats, list[int]]:
     """Progressive filling; the resources that stopped a source, in that order."""
     rates = np.zeros(weight.size)
     active = (weight > 0) & (wanted > 0)
@@ -198,7 +201,7 @@ def _filled(usage: Floats, capacity: Floats, weight: Floats, wanted: Floats) -> 
         tight = np.flatnonzero((growing > 0) & (left <= _FULL * capacity))
         full.extend(int(place) for place in tight)
         stopped = (usage[:, tight] > 0).any(axis=1) | (rates >= wanted * (1 - _FULL))
-        if not (stopped & active).any():
+        if together or not (stopped & active).any():
             break
         active &= ~stopped
     return rates, full

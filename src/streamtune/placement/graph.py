@@ -157,6 +157,16 @@ class CommunicationGraph:
         return compressed(count, rows, columns, weights)
 
     @cached_property
+    def directed(self) -> tuple[Ints, Ints, Floats, Floats]:
+        """The rows of ``adjacency`` with bytes/s sent to each neighbour and received from it."""
+        kept = (self.sources != self.targets) & (self.bytes_per_s > 0)
+        a, b, w = self.sources[kept], self.targets[kept], self.bytes_per_s[kept]
+        rows, columns, nothing = np.concatenate([a, b]), np.concatenate([b, a]), np.zeros(w.size)
+        sends = compressed(len(self.tasks), rows, columns, np.concatenate([w, nothing]))
+        receives = compressed(len(self.tasks), rows, columns, np.concatenate([nothing, w]))
+        return sends.indptr, sends.indices, sends.weights, receives.weights
+
+    @cached_property
     def pieces(self) -> Ints:
         """The number of the connected piece each task belongs to; edges without traffic do not connect."""
         from streamtune.placement.graph_kernels import connected_pieces

@@ -17,6 +17,7 @@ from streamtune.placement.graph import Ints
 from streamtune.placement.greedy import Greedy
 from streamtune.placement.interface import surroundings, with_pins
 from streamtune.placement.kernels import move_passes, relieve
+from streamtune.placement.link_kernel import link_search
 from streamtune.placement.problem import Placement, Problem
 from streamtune.placement.search_kernel import tabu_search
 from streamtune.placement.settings import OursSettings
@@ -29,15 +30,19 @@ _FEW_TASKS = 32
 _GREEDY_CELLS = 1_000_000
 # Above this many tasks the effort is better spent on two long searches than on several short ones.
 _MANY_SEARCHES = 150
+# With fewer changes a task, annealing for the busiest link would spoil a good start and not find back: improve only.
+_STEPS_PER_TASK, _COOL = 200, 1e-6
 
 
 class Ours:
-    """The scheduler ``streamtune place`` uses unless told otherwise."""
-
-    name = "ours"
+    """The scheduler ``streamtune place`` uses unless told otherwise; ``ours-link`` with the other objective."""
 
     def __init__(self, settings: OursSettings | None = None) -> None:
         self.settings = settings or OursSettings()
+
+    @property
+    def name(self) -> str:
+        return "ours" if self.settings.objective == "bytes" else "ours-link"
 
     def place(self, problem: Problem) -> Placement:
         start = time.perf_counter()
@@ -45,6 +50,8 @@ class Ours:
         n, k = len(problem.graph), len(problem.hosts)
         small = n * (n + k) <= self.settings.small
         part = self._thorough(problem, balance) if small else self._fast(problem, balance)
+        if self.settings.objective == "link":
+            part = self._least_link(problem, balance, part)
         notes = surroundings(problem) if balance.note is None else (balance.note, *surroundings(problem))
         if self._better_to_stay(problem, part, balance):
             part = problem.home.copy()
@@ -57,7 +64,25 @@ class Ours:
     def _better_to_stay(self, problem: Problem, part: Ints, balance: Balance) -> bool:
         if problem.current is None or (problem.home < 0).any() or not problem.fits(problem.home, balance.target):
             return False
-        return problem.cost(part) > problem.cost(problem.home) * (1 - self.settings.min_gain)
+        cost = problem.cost if self.settings.objective == "bytes" else problem.link_cost
+        return cost(part) > cost(problem.home) * (1 - self.settings.min_gain)
+
+    def _least_link(self, problem: Problem, balance: Balance, part: Ints) -> Ints:
+        """From fewest bytes and from the even schedule to the least on the busiest link; large graphs cool at once."""
+        best, best_cost = part, problem.link_cost(part)
+        steps = self.settings.link_steps
+        hot = self.settings.link_heat if steps >= _STEPS_PER_TASK * len(problem.graph) else _COOL
+        for number, start in enumerate((part, even_start(problem))):
+            if start is None or best_cost == 0:
+                continue
+            found = link_search(
+                *problem.graph.directed, problem.demand, problem.limits(balance.target), problem.unit, *problem.prices,
+                problem.pinned >= 0, with_pins(problem, start), steps, hot, self.settings.seed + number,
+            )  # fmt: skip
+            cost = problem.link_cost(found)
+            if cost < best_cost and problem.fits(found, balance.target):
+                best, best_cost = found, cost
+        return best
 
     def _starts(self, problem: Problem, balance: Balance) -> Iterator[Ints | None]:
         limits = problem.limits(balance.target)

@@ -179,6 +179,15 @@ class Problem:
         memory_kept = bool(np.all(self.host_memory(part) <= self.hosts.memory_mb * (1 + ROUNDING)))
         return pins_kept and memory_kept and self.imbalance_of(part) <= imbalance * (1 + 2 * ROUNDING)
 
+    def link_cost(self, part: Ints) -> float:
+        """The other objective: what the busiest link carries, times the hosts; moves; and a hundredth of the bytes."""
+        from streamtune.placement.link_kernel import BYTES_SHARE, link_use
+
+        indptr, indices, sends, _ = self.graph.directed
+        most = float(link_use(indptr, indices, sends, part, len(self.hosts)).max())
+        moved = float(self.move_cost[(self.home >= 0) & (self.home != part)].sum())
+        return len(self.hosts) * most + moved + BYTES_SHARE * (self.cost(part) - moved)
+
     def cost(self, part: Ints) -> float:
         """The objective: remote bytes/s weighted by zone, and the price of moves."""
         from streamtune.placement.kernels import total_cost
@@ -241,6 +250,14 @@ class Placement:
         return np.bincount(pair, weights=graph.bytes_per_s, minlength=k * k).astype(np.float64).reshape(k, k)
 
     @cached_property
+    def busiest_link_bytes_per_s(self) -> float:
+        """The most that any host sends, or receives: what limits the job where links are slow."""
+        graph, k = self.problem.graph, len(self.problem.hosts)
+        remote = graph.bytes_per_s[self._remote]
+        ends = (self.part[graph.sources[self._remote]], self.part[graph.targets[self._remote]])
+        return max(float(np.bincount(end, weights=remote, minlength=k).max()) for end in ends)
+
+    @cached_property
     def _zone_ends(self) -> tuple[Any, Any, Any]:
         graph, zones = self.problem.graph, self.problem.hosts.zones
         a, b = zones[self.part[graph.sources]], zones[self.part[graph.targets]]
@@ -287,6 +304,7 @@ class Placement:
             "imbalance": self.imbalance,
             "seconds": self.seconds,
             "scheduler": self.scheduler,
+            "busiest_link_bytes_per_s": self.busiest_link_bytes_per_s,
             "imbalance_asked": self.problem.imbalance,
             "imbalance_kept": self.imbalance_kept,
             "notes": list(self.notes),

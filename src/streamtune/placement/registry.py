@@ -22,6 +22,7 @@ from streamtune.placement.settings import OursSettings
 
 SCHEDULERS: dict[str, Callable[[], Scheduler]] = {
     "ours": Ours,
+    "ours-link": partial(Ours, OursSettings(objective="link")),
     "even": Even,
     "even-random": partial(Even, shuffled=True),
     "greedy": Greedy,
@@ -46,11 +47,15 @@ def scheduler(name: str, effort: float = 1.0) -> Scheduler:
         raise PlacementError(f"no scheduler '{name}': choose one of {', '.join(SCHEDULERS)}")
     if not 0 < effort <= MOST_EFFORT:
         raise PlacementError(f"effort must be above 0 and at most {MOST_EFFORT:g}, but got {effort:g}")
-    if known == "ours" and effort != 1:
-        usual = OursSettings()
+    if known in ("ours", "ours-link") and effort != 1:
+        usual = OursSettings(objective="bytes" if known == "ours" else "link")
         return Ours(
             usual.model_copy(
-                update={"effort": int(usual.effort * effort), "patience": int(usual.patience * effort) + 1}
+                update={
+                    "effort": int(usual.effort * effort),
+                    "patience": int(usual.patience * effort) + 1,
+                    "link_steps": int(usual.link_steps * effort) + 1,
+                }
             )
         )
     return SCHEDULERS[known]()
@@ -70,6 +75,7 @@ def _warm_up() -> None:
         Ours(settings).place(Problem(graph, Hosts.equal(3), 1.0, current=current))
     pair = CommunicationGraph.of(["a", "b", "c", "d"], [1.0] * 4, [(0, 1, 1.0), (2, 3, 1.0)])
     Ours().place(Problem(pair, Hosts.equal(2)))
+    Ours(OursSettings(objective="link", link_steps=100)).place(Problem(graph, Hosts.equal(3)))
     Greedy().place(Problem(graph, Hosts.equal(3)))
     tight = Problem(graph, Hosts.equal(3))
     tight.settled(np.array([0, 0, 0, 0, 1, 2]), 1.0)

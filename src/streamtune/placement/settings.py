@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from streamtune.settings import Settings
@@ -25,6 +27,9 @@ class GreedyPlacementSettings(Settings):
 class OursSettings(Settings):
     """How hard to look, and when a gain is worth moving for."""
 
+    objective: Literal["bytes", "link"] = Field(
+        default="bytes", description="bytes: fewest between hosts in all; link: fewest on the busiest host's link"
+    )
     seed: int = Field(default=0, ge=0, description="of METIS and of the search")
     min_gain: float = Field(default=0.01, ge=0, lt=1, description="least saving of the objective for which tasks move")
     small: int = Field(
@@ -38,6 +43,12 @@ class OursSettings(Settings):
     )
     searches: int = Field(default=3, ge=1, description="how many of the best starts are searched from")
     passes: int = Field(default=12, ge=0, description="passes of improving moves over a large graph")
+    link_steps: int = Field(
+        default=400_000, ge=1, description="changes looked at for the busiest link, from each of two starts"
+    )
+    link_heat: float = Field(
+        default=0.03, gt=0, lt=1, description="temperature at first of that search, as a share of the objective"
+    )
     swaps_up_to: int = Field(
         default=50_000, ge=0, description="graphs of up to this many tasks are improved by swaps too"
     )

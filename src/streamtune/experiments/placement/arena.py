@@ -17,8 +17,11 @@ from streamtune.placement.wire import HopCost
 from streamtune.workloads.placement_topologies import OpenGovData, Topology, opengov, topology
 
 # Cuts can only be compared at equal balance: ours-equal is ours allowed the imbalance that METIS reached, ours-as-even
-# that of the sorted even schedule.
-SCHEDULERS = ("even-sorted", "even-random", "greedy", "metis", "ours", "ours-equal", "ours-as-even")
+# that of the sorted even schedule. ours-link looks at the busiest link instead of all bytes.
+SCHEDULERS = (
+    "even-sorted", "even-random", "greedy", "metis", "ours", "ours-equal", "ours-as-even", "ours-link",
+    "ours-link-as-even",
+)  # fmt: skip
 THROTTLED = "reference"
 
 
@@ -89,17 +92,20 @@ def place_flows(flows: TaskFlows, hosts: int, name: str, repetition: int = 0, ef
     imbalance = DEFAULT_IMBALANCE
     if name == "ours-equal":
         imbalance = max(imbalance, Metis(seed=repetition).place(counted).imbalance)
-    if name == "ours-as-even":
+    if name.endswith("-as-even"):
         imbalance = max(imbalance, Even().place(counted).imbalance)
-    return chosen("ours", repetition, effort).place(Problem(flows.graph(), Hosts.equal(hosts), imbalance))
+    ours = chosen("ours-link" if name.startswith("ours-link") else "ours", repetition, effort)
+    return ours.place(Problem(flows.graph(), Hosts.equal(hosts), imbalance))
 
 
-def run(case: Case, name: str, scale: PlacementStudy, mbit_per_s: float | None = None) -> FluidRun:
+def run(
+    case: Case, name: str, scale: PlacementStudy, mbit_per_s: float | None = None, *, together: bool = False
+) -> FluidRun:
     """The job under a scheduler's placement: at its own rate if it throttles itself, else as fast as it can."""
     flows, found = placed(case, name, scale.effort)
     limits = HostLimits(mbit_per_s=mbit_per_s or scale.mbit_per_s)
     hosts = FluidHosts(flows, case.hosts, limits, scale.cost)
-    return hosts.run(found.part, unlimited=case.topology != THROTTLED)
+    return hosts.run(found.part, unlimited=case.topology != THROTTLED, together=together)
 
 
 def at_fixed_rate(case: Case, name: str, scale: PlacementStudy) -> FluidRun:

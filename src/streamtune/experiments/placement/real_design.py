@@ -19,6 +19,8 @@ from streamtune.placement.fluid import TaskFlows
 from streamtune.workloads.placement_topologies import OpenGovData, Topology, opengov, parallel, payload, reference
 
 SCHEDULERS = ("even-sorted", "even-random", "greedy", "metis", "ours")
+# For the throughput of what crosses the network whatever one does: ours at even's balance, and by the busiest link.
+LINK_SCHEDULERS = {"opengov": ("ours-as-even", "ours-link", "ours-link-as-even")}
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class RealPlacementStudy(Frozen):
     short_share: float = Field(default=0.25, gt=0, lt=1, description="The short run over the long one.")
     repetitions: int = Field(default=3, ge=1, description="Each with its own random schedule, METIS seed and data.")
     bandwidths: tuple[float, ...] = Field(default=(10.0, 50.0, 250.0), description="Mbit/s of the curve.")
+    most_bandwidths: int = Field(default=2, ge=1, description="Of the curve on more hosts than calibrated on.")
     curve_designs: tuple[str, ...] = Field(default=("payload", "opengov"), description="Of the curve.")
     probe: int = Field(default=200, ge=1, description="Tuples of one spout in the short run of a throughput.")
     curve_seconds: float = Field(default=2.0, gt=0, description="Least seconds between both runs of a throughput.")

@@ -20,6 +20,7 @@ from streamtune.experiments.placement.real_design import (
     BLIND_AGAIN,
     CALIBRATION,
     FLINK_CALIBRATION,
+    LINK_SCHEDULERS,
     SCHEDULERS,
     Design,
     RealPlacementStudy,
@@ -144,11 +145,12 @@ def byte_cells(lab: RealLab, kind: str) -> list[Cell]:
 def curve_cells(lab: RealLab) -> list[Cell]:
     """The cells of the throughput curve, bandwidth after bandwidth."""
     designs = [one for one in lab.scale.thesis(lab.engine) if one.name in lab.scale.curve_designs]
+    most = None if lab.hosts <= lab.scale.calibrate_on else lab.scale.most_bandwidths
     return [
         (_key("speed", lab, one.name, which, 0, mbit_per_s=mbit), one, which, 0, mbit)
         for one in designs
-        for mbit in lab.scale.bandwidths
-        for which in SCHEDULERS
+        for mbit in lab.scale.bandwidths[:most]
+        for which in (*SCHEDULERS, *LINK_SCHEDULERS.get(one.name, ()))
     ]
 
 

@@ -244,7 +244,9 @@ def curve(scale: PlacementStudy) -> Table:
     for name in TOPOLOGIES:
         lines: dict[str, tuple[list[float], list[float]]] = {which: ([], []) for which in SCHEDULERS}
         for bandwidth in scale.bandwidths:
-            speed = {which: run(Case(name, hosts), which, scale, bandwidth).throughput for which in SCHEDULERS}
+            # Sources in proportion, as on real hosts, where a fixed number of tuples of each is run to its end.
+            case = Case(name, hosts)
+            speed = {which: run(case, which, scale, bandwidth, together=True).throughput for which in SCHEDULERS}
             for which, value in speed.items():
                 lines[which][0].append(bandwidth)
                 lines[which][1].append(value)
