@@ -37,7 +37,7 @@ import sys, time
 from streamtune.labs.hosts import HostNetwork
 with HostNetwork(3, 50) as network:
     children = [network.start(host, ["sleep", "300"]) for host in range(3)]
-    print(network.prefix, *[child.pid for child in children], flush=True)
+    print(network.prefix, network.folder, *[child.pid for child in children], flush=True)
     time.sleep(300)
 """
 
@@ -70,12 +70,50 @@ def test_hosts_vanish_with_an_owner_that_is_killed_in_the_middle(number: signal.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs us may have it ignored
     )
     assert owner.stdout is not None
-    prefix, *pids = owner.stdout.readline().split()
+    prefix, folder, *pids = owner.stdout.readline().split()
+    assert Path(folder).is_dir()
     assert len(guard.namespaces(prefix)) == 4  # three hosts and the switch
     os.kill(owner.pid, number)
     owner.wait(timeout=90)
     assert _gone(prefix, [int(pid) for pid in pids])
+    assert _away(Path(folder))
     owner.stdout.close()
+
+
+def _away(folder: Path, seconds: float = 5.0) -> bool:
+    until = time.monotonic() + seconds
+    while folder.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    return not folder.exists()
+
+
+@needs_hosts
+@pytest.mark.realtime
+@pytest.mark.slow
+def test_a_study_that_is_killed_in_the_middle_of_a_real_run_leaves_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from streamtune.cli import main; main()", "bench", "placement-real-timely"]
+    study = subprocess.Popen(
+        [*command, "--quick", "--work", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    prefix = f"st{study.pid}x"
+    workers: list[int] = []
+    until = time.monotonic() + 120
+    while len(workers) < 4 and time.monotonic() < until:  # a worker on each of four hosts
+        workers = [pid for host in range(4) for pid in _inside(f"{prefix}h{host}")]
+        time.sleep(0.02)
+    assert len(workers) >= 4
+    study.kill()
+    study.wait(timeout=30)
+    assert _gone(prefix, workers)
+    assert not [left for left in tmp_path.glob("streamtune-hosts-*") if not _away(left)]
+
+
+def _inside(namespace: str) -> list[int]:
+    listed = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False).stdout
+    return [int(pid) for pid in listed.split()]
 
 
 @needs_hosts

@@ -17,11 +17,9 @@ from streamtune.placement.wire import HopCost
 from streamtune.workloads.placement_topologies import OpenGovData, Topology, opengov, topology
 
 # Cuts can only be compared at equal balance: ours-equal is ours allowed the imbalance that METIS reached, ours-as-even
-# that of the sorted even schedule. ours-link looks at the busiest link instead of all bytes.
-SCHEDULERS = (
-    "even-sorted", "even-random", "greedy", "metis", "ours", "ours-equal", "ours-as-even", "ours-link",
-    "ours-link-as-even",
-)  # fmt: skip
+# that of the sorted even schedule. ours-link looks at the busiest link instead of all bytes: for throughput.
+SCHEDULERS = ("even-sorted", "even-random", "greedy", "metis", "ours", "ours-equal", "ours-as-even")
+WITH_LINK = (*SCHEDULERS, "ours-link", "ours-link-as-even")
 THROTTLED = "reference"
 
 
@@ -94,7 +92,8 @@ def place_flows(flows: TaskFlows, hosts: int, name: str, repetition: int = 0, ef
         imbalance = max(imbalance, Metis(seed=repetition).place(counted).imbalance)
     if name.endswith("-as-even"):
         imbalance = max(imbalance, Even().place(counted).imbalance)
-    ours = chosen("ours-link" if name.startswith("ours-link") else "ours", repetition, effort)
+    which = "ours-link" if name.startswith("ours-link") else "ours"
+    ours = chosen(which, repetition, effort if which == "ours" else 1.0)
     return ours.place(Problem(flows.graph(), Hosts.equal(hosts), imbalance))
 
 

@@ -30,6 +30,7 @@ _CALIBRATED = tuple(design for design, _ in (*CALIBRATION, *FLINK_CALIBRATION))
 _EVERY = {one.name: one for one in (*_CALIBRATED, *BLIND, *BLIND_AGAIN, *THESIS)}
 # Below this many bytes a tuple what is left is heartbeats, and a relative error means nothing.
 _LEAST_BYTES = 30.0
+_NOTHING = 0.01
 _SECONDS = 6.0
 
 
@@ -178,15 +179,17 @@ def speed_table(journal: Journal, engine: Engine) -> Table:
 def same_order(measured: dict[str, float], guessed: dict[str, float], close: float = 0.03) -> bool:
     """Whether both order the schedulers alike; those whose measured bytes differ by less than ``close`` may swap.
 
+    Below 1 % of the most there are heartbeats alone, as in the errors: they are equal too.
+
     >>> same_order({"a": 10, "b": 20, "c": 20.1}, {"a": 9, "b": 22, "c": 21})
     True
     >>> same_order({"a": 10, "b": 20}, {"a": 23, "b": 22})
     False
     """
-    most = max(measured.values(), default=0.0)
+    least = _NOTHING * max(measured.values(), default=0.0)
     for one, value in measured.items():
         for other, more in measured.items():
-            apart = more - value > close * max(abs(more), 0.01 * most)
+            apart = more > least and more - value > close * abs(more)
             if apart and guessed[one] >= guessed[other]:
                 return False
     return True
@@ -205,4 +208,4 @@ def _percent(value: float, base: float | None) -> float | None:
 
 def _error(guess: float, measured: float, seen: dict[str, float]) -> float | None:
     """In percent; None where next to nothing crosses and only noise is left."""
-    return _percent(guess, measured) if measured > 0.01 * max(seen.values()) else None
+    return _percent(guess, measured) if measured > _NOTHING * max(seen.values()) else None

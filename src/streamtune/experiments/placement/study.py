@@ -12,6 +12,7 @@ import numpy as np
 
 from streamtune.experiments.placement.arena import (
     SCHEDULERS,
+    WITH_LINK,
     Case,
     PlacementStudy,
     at_fixed_rate,
@@ -41,7 +42,7 @@ def fig6(scale: PlacementStudy) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for hosts in scale.ends:
         for name in TOPOLOGIES:
-            for which in SCHEDULERS:
+            for which in WITH_LINK:
                 cases = [Case(name, hosts, n) for n in range(scale.repetitions)]
                 per_tuple = [at_fixed_rate(case, which, scale).bytes_per_tuple for case in cases]
                 speed = [run(case, which, scale).throughput for case in cases]
@@ -242,11 +243,11 @@ def curve(scale: PlacementStudy) -> Table:
     charts = []
     hosts = scale.ends[0]
     for name in TOPOLOGIES:
-        lines: dict[str, tuple[list[float], list[float]]] = {which: ([], []) for which in SCHEDULERS}
+        lines: dict[str, tuple[list[float], list[float]]] = {which: ([], []) for which in WITH_LINK}
         for bandwidth in scale.bandwidths:
             # Sources in proportion, as on real hosts, where a fixed number of tuples of each is run to its end.
             case = Case(name, hosts)
-            speed = {which: run(case, which, scale, bandwidth, together=True).throughput for which in SCHEDULERS}
+            speed = {which: run(case, which, scale, bandwidth, together=True).throughput for which in WITH_LINK}
             for which, value in speed.items():
                 lines[which][0].append(bandwidth)
                 lines[which][1].append(value)

@@ -37,7 +37,7 @@ class FlinkOnHosts:
     def __init__(self, network: HostNetwork, settings: FlinkHostSettings | None = None) -> None:
         self.network = network
         self.settings = settings or FlinkHostSettings()
-        self._folder = tempfile.TemporaryDirectory(prefix="streamtune-flink-hosts-")
+        self._folder = tempfile.TemporaryDirectory(prefix="flink-", dir=network.folder)
         self._children: list[subprocess.Popen[Any]] = []
         self._client: subprocess.Popen[Any] | None = None
 

@@ -1,7 +1,8 @@
 """Removes the namespaces of a lab when its owner is gone, however it went. Needs the standard library alone.
 
-    python guard.py PREFIX    reads stdin: a line "done" ends it without doing anything, the end of the pipe means the
-                              owner died (killed, crashed, lost power of its shell): then everything is removed.
+    python guard.py PREFIX FOLDER    reads stdin: a line "done" ends it without doing anything, the end of the pipe
+                                     means the owner died (killed, crashed, lost its shell): then everything is
+                                     removed, the lab's folder of temporary files too.
 
 A process cannot clean up after its own SIGKILL. This one waits in a session of its own, so that what kills the owner's
 group does not reach it.
@@ -12,12 +13,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 NAME = re.compile(r"^(st(\d+)x)(sw|h\d+)$")
+FOLDER = "streamtune-hosts-"
 _TRIES = 50
 
 
@@ -55,6 +58,8 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     if "done" not in sys.stdin.read():
         remove(sys.argv[1])
+        if os.path.basename(sys.argv[2]).startswith(FOLDER):
+            shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 if __name__ == "__main__":

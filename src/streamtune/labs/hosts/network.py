@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,15 @@ class HostNetwork:
         # The prefix names the owner, so that a later lab finds what a dead owner left; one lab at a time per process.
         self.prefix = f"st{os.getpid()}x"
         self._guard: subprocess.Popen[bytes] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._children: list[subprocess.Popen[Any]] = []
+
+    @property
+    def folder(self) -> Path:
+        """For temporary files of what runs on the hosts; it goes with them."""
+        if self._folder is None:
+            raise EngineError("the hosts are not up: use the network as a context manager")
+        return Path(self._folder.name)
 
     def name(self, host: int) -> str:
         return f"{self.prefix}h{host}"
@@ -81,8 +90,11 @@ class HostNetwork:
             guard.remove(prefix)
         if guard.namespaces(self.prefix):
             raise EngineError("this process has a lab of hosts open already: close it first")
+        self._folder = tempfile.TemporaryDirectory(prefix=guard.FOLDER)
         self._guard = subprocess.Popen(
-            [sys.executable, guard.__file__, self.prefix], stdin=subprocess.PIPE, start_new_session=True
+            [sys.executable, guard.__file__, self.prefix, self._folder.name],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
         )
         try:
             self._build()
@@ -168,6 +180,9 @@ class HostNetwork:
             self._guard.stdin.close()
             self._guard.wait(timeout=10)
         self._guard = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -31,7 +31,7 @@ def run_on_hosts(
         raise EngineError(f"a Timely over hosts runs on up to {MOST_HOSTS} of them, but got {network.count}")
     if max(work.hosts) >= network.count:
         raise EngineError(f"the assignment names host {max(work.hosts)}, but there are {network.count}")
-    with tempfile.TemporaryDirectory(prefix="streamtune-hosts-") as folder:
+    with tempfile.TemporaryDirectory(prefix="timely-", dir=network.folder) as folder:
         return _run(network, work, Path(folder), timeout_s, sleep)
 
 
