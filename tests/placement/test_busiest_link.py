@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from placement.placement_strategies import graphs, problems
 from streamtune.experiments.placement.flows import task_flows
 from streamtune.placement import CommunicationGraph, Even, Hosts, Ours, Problem, scheduler
+from streamtune.placement.graph import Ints
 from streamtune.placement.link_kernel import link_use
 from streamtune.workloads.placement_topologies import OpenGovData, opengov
 
 
-def busiest_by_hand(problem: Problem, part: np.ndarray) -> float:  # type: ignore[type-arg]
+def busiest_by_hand(problem: Problem, part: Ints) -> float:
     graph = problem.graph
     sent = dict.fromkeys(range(len(problem.hosts)), 0.0)
     received = dict(sent)

@@ -82,6 +82,6 @@ def test_rates_leave_the_machine_idle_for_a_good_part() -> None:
 
 def test_order_of_schedulers_is_that_of_those_that_differ() -> None:
     assert same_order({"a": 0.0, "b": 0.1, "c": 500.0}, {"a": 0.0, "b": 0.0, "c": 480.0})
-    assert same_order({"a": -1.2, "b": 4.9, "c": 500.0}, {"a": 0.0, "b": 0.0, "c": 480.0})
-    assert not same_order({"a": 0.0, "b": 5.1, "c": 500.0}, {"a": 0.0, "b": 0.0, "c": 480.0})
+    assert same_order({"a": -1.2, "b": 9.9, "c": 500.0}, {"a": 0.0, "b": 0.0, "c": 480.0})
+    assert not same_order({"a": 0.0, "b": 10.1, "c": 500.0}, {"a": 0.0, "b": 0.0, "c": 480.0})
     assert not same_order({"a": 100.0, "b": 200.0}, {"a": 250.0, "b": 240.0})

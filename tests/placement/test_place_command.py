@@ -90,7 +90,7 @@ def test_what_would_move_and_pins(graph: str, tmp_path: Path) -> None:
 
 def test_a_job_is_compared_and_advised() -> None:
     text = run("nexmark-q5", "--plan", "4", "--hosts", "4", "--price-per-gb", "0.02")
-    for word in ("even-random", "greedy", "metis", "ours", "price/month", "subtask i of all operators into one slot"):
+    for word in ("even-random", "greedy", "metis", "ours", "month", "subtask i of all operators into one slot"):
         assert word in text.replace("\n", " ")
     found = answer("nexmark-q5", "--plan", "4", "--hosts", "4")
     assert set(found["comparison"]) == {"flink", "even", "even-random", "greedy", "metis", "ours", "ours-link"}

@@ -246,7 +246,7 @@ def test_a_host_too_small_for_any_instance_stays_empty() -> None:
         (lambda: Problem(chains(2, 2), Hosts.equal(2), horizon_s=0), "above 0, but got 0"),
         (lambda: Problem(chains(2, 2), Hosts.equal(2), pins={"nobody": "h0"}), "no such task"),
         (lambda: Problem(chains(2, 2), Hosts.equal(2), pins={"stage0-0": "gone"}), "that host is not there"),
-        (lambda: scheduler("magic"), "no scheduler 'magic': choose one of ours, even"),
+        (lambda: scheduler("magic"), "no scheduler 'magic': choose one of ours, ours-link, even"),
         (lambda: Exact().place(Problem(chains(80, 8), Hosts.equal(80))), "for small graphs"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
@@ -291,13 +292,15 @@ def _write(placed: Placement, out_file: Path | None, slot_groups: Path | None, p
 def _show(name: str, placed: Placement, rows: list[Row], tips: list[Advice]) -> None:
     graph = placed.problem.graph
     title = f"{len(graph)} tasks on {len(placed.problem.hosts)} hosts, {_bytes(graph.total_bytes_per_s)} in all"
-    table = Table(title=f"{plain(name)}: {title}. Nothing is deployed")
-    table.add_column("scheduler")
+    table = Table(
+        title=f"{plain(name)}: {title}. Nothing is deployed", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    table.add_column("scheduler", no_wrap=True)
     priced = any(row.price_per_month is not None for row in rows)
     moving = placed.problem.current is not None
-    headings = ["between hosts", "share", "saves", "busiest link", *(["price/month"] if priced else []), "imbalance"]
+    headings = ["remote", "share", "saves", "busiest link", *(["price a month"] if priced else []), "imbalance"]
     for heading in [*headings, *(["moves", "state"] if moving else [])]:
-        table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*_cells(row, priced, moving, row.placed.scheduler == placed.scheduler))
     out.print(table)
@@ -332,6 +335,6 @@ def _cells(row: Row, priced: bool, moving: bool, chosen: bool) -> list[Any]:
 def _bytes(value: float) -> str:
     for unit in ("B/s", "kB/s", "MB/s", "GB/s"):
         if abs(value) < 1000:
-            return f"{value:,.1f} {unit}"
+            return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:,.1f} TB/s"

@@ -30,7 +30,7 @@ _CALIBRATED = tuple(design for design, _ in (*CALIBRATION, *FLINK_CALIBRATION))
 _EVERY = {one.name: one for one in (*_CALIBRATED, *BLIND, *BLIND_AGAIN, *THESIS)}
 # Below this many bytes a tuple what is left is heartbeats, and a relative error means nothing.
 _LEAST_BYTES = 30.0
-_NOTHING = 0.01
+_NOTHING = 0.02
 _SECONDS = 6.0
 
 
@@ -114,7 +114,7 @@ def blind_table(journal: Journal, engine: Engine, kind: str = "blind") -> Table:
         if seen_before
         else f"Blind check ({engine})"
     )
-    note = "; ".join(verdicts) + ". Below 1 % of the even schedule's bytes an error in percent means nothing: –."
+    note = "; ".join(verdicts) + ". Below 2 % of the even schedule's bytes an error in percent means nothing: –."
     return Table(f"{kind}-{engine}", title, columns, tuple(rows), "not in the thesis.", note)
 
 
@@ -179,7 +179,7 @@ def speed_table(journal: Journal, engine: Engine) -> Table:
 def same_order(measured: dict[str, float], guessed: dict[str, float], close: float = 0.03) -> bool:
     """Whether both order the schedulers alike; those whose measured bytes differ by less than ``close`` may swap.
 
-    Below 1 % of the most there are heartbeats alone, as in the errors: they are equal too.
+    Below 2 % of the most there are heartbeats alone, as in the errors: they are equal too.
 
     >>> same_order({"a": 10, "b": 20, "c": 20.1}, {"a": 9, "b": 22, "c": 21})
     True
