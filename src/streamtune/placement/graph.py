@@ -20,6 +20,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
+# Sums, their multiples by prices and by hosts stay far from what a float can hold.
+MOST_IN_ALL = 1e250
+
+
 class PlacementError(StreamTuneError):
     """A placement that cannot be: a broken graph, hosts that are too small, a pin to a host that is not there."""
 
@@ -75,8 +79,13 @@ class CommunicationGraph:
         return low >= 0 and high < len(self.tasks)
 
     def _check_values(self, name: str, values: Floats, tasks: Sequence[str] | None) -> None:
+        field = {"loads": "load"}.get(name, name)
         good = np.isfinite(values) & (values >= 0)
         if good.all():
+            with np.errstate(over="ignore"):
+                total = float(values.sum())
+            if total > MOST_IN_ALL:
+                raise PlacementError(f"{field} adds up to {total:g}, the most is {MOST_IN_ALL:g}: use a larger unit")
             return
         place = int(np.flatnonzero(~good)[0])
         if tasks is None:
@@ -84,7 +93,6 @@ class CommunicationGraph:
             where = f"edge {ends}"
         else:
             where = f"task '{tasks[place]}'"
-        field = {"loads": "load"}.get(name, name)
         raise PlacementError(f"{where}: {field} must be finite and at least 0, but got {values[place]:g}")
 
     @classmethod
