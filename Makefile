@@ -96,6 +96,9 @@ bench: bench-simulator bench-similarity bench-cluster bench-labels bench-history
 bench-quality: $(STAMP)  ## sixty fixed cases of decision quality, against the stored scores (seconds)
 	@$(BIN)/python benchmarks/quality.py
 
+bench-poisoned: $(STAMP)  ## a history a tenth of which lies: first plans, and jobs that run (a minute)
+	@$(BIN)/python benchmarks/poisoned.py
+
 bench-simulator: $(STAMP)  ## simulated seconds per second, and the onset of backpressure
 	@$(BIN)/python benchmarks/simulator.py
 
