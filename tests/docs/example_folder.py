@@ -6,7 +6,8 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -98,8 +99,9 @@ def _write_runs(folder: Path) -> None:
     (folder / "jobs" / "one.yaml").write_text(JOB)
 
 
-def take_one_engine_history(folder: Path, run: Callable[[str], None]) -> None:
-    """Make my-history that of a user with one engine and one job, seen every quarter of an hour for four days."""
+@contextmanager
+def one_engine_history(folder: Path, run: Callable[[str], None]) -> Iterator[None]:
+    """Meanwhile my-history is that of a user with one engine and one job, seen every quarter of an hour."""
     kept = folder / "one-engine"
     if not kept.exists():
         kept.mkdir()
@@ -107,9 +109,14 @@ def take_one_engine_history(folder: Path, run: Callable[[str], None]) -> None:
         run("streamtune history ingest one-engine/my-history one-engine/quarters.jsonl")
         run("streamtune history label one-engine/my-history && streamtune history featurise one-engine/my-history")
         run("streamtune cluster one-engine/my-history --out one-engine/clusters")
-    for name in ("my-history", "clusters"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    names = ("my-history", "clusters")
+    for name in names:
+        (folder / name).rename(folder / f"{name}-meanwhile")
         shutil.copytree(kept / name, folder / name)
+    yield
+    for name in names:
+        shutil.rmtree(folder / name)
+        (folder / f"{name}-meanwhile").rename(folder / name)
 
 
 def _quarters() -> list[Run]:

@@ -44,6 +44,7 @@ NOT_RUN = {
     r"make |source |\.venv/bin/": "it builds, tests or measures this checkout, this test included",
     r"streamtune demo": "it trains on Spark for minutes; `make demo` is the example, tests/experiments has its parts",
     r"streamtune learn": "it needs an hour of a service's observations; tests/service/test_learn.py goes through it",
+    r"streamtune serve": "it serves until Ctrl-C; tests/service starts it with --demo, a config file and PostgreSQL",
     r"streamtune bench ": "an experiment of minutes to hours; tests/experiments runs each one small",
     r"streamtune flink (up|submit|rates|down)": "tests/engines/flink/test_integration.py runs these on a real cluster",
     r"streamtune tune --engine flink +#": "it tunes the job of the real cluster of the lines before it",

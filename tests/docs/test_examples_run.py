@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import cli_fuzz
-from docs.example_folder import MADE_BY, take_one_engine_history, write_example_folder
+from docs.example_folder import MADE_BY, one_engine_history, write_example_folder
 from docs.example_lines import NOT_RUN, Example, Needs, examples, expanded
 from engines.flink.fake_flink import FakeFlink
 
@@ -115,12 +115,14 @@ def test_it_runs(example: Example, folder: Path, request: pytest.FixtureRequest)
 
     if Needs.FLINK in example.needs:
         request.getfixturevalue("fake_flink_everywhere")
-    if NEEDS_ONE_ENGINE.search(example.line):
-        take_one_engine_history(folder, lambda line: _run(Example("", line), folder, run))
     for path, line in MADE_BY.items():
         if path in example.line and line != example.line and not (folder / path).exists():
             _run(Example("", line), folder, run)
-    _run(example, folder, run)
+    if NEEDS_ONE_ENGINE.search(example.line):
+        with one_engine_history(folder, lambda line: _run(Example("", line), folder, run)):
+            _run(example, folder, run)
+    else:
+        _run(example, folder, run)
 
 
 def _run(example: Example, folder: Path, run: Run) -> None:

@@ -88,14 +88,12 @@ class FakeFlink:
         self.looks = 0
 
     def __call__(self, path: str) -> Any:
-        if path == "/jobs":
-            return {"jobs": [{"id": "j", "status": "RUNNING"}, {"id": "old", "status": "FINISHED"}]}
+        if path == "/jobs/overview":
+            return {"jobs": [{"jid": "j", "state": "RUNNING"}, {"jid": "old", "state": "FINISHED"}]}
         if path == "/jobs/j":
             vertices = [{"id": "v1", "name": "Source: bids -> Map"}, {"id": "v2", "name": "Sink"}]
-            return {"name": "demo", "vertices": vertices}
-        if path == "/jobs/j/plan":
             nodes = [{"id": "v1"}, {"id": "v2", "inputs": [{"id": "v1", "ship_strategy": "HASH"}]}]
-            return {"plan": {"nodes": nodes}}
+            return {"name": "demo", "vertices": vertices, "plan": {"nodes": nodes}}
         sender = path.endswith("v1")
         grown = 1 if self.looks >= 2 else 0
         self.looks += 1

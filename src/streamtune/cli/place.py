@@ -174,9 +174,12 @@ def _running(
         raise StreamTuneError(
             "--engine flink needs --url, the address of its REST interface, such as http://localhost:8081"
         )
-    from streamtune.engines.flink.communication import fetcher, running_job
+    from streamtune.cli.flink import flink_client
+    from streamtune.clock import SystemClock
+    from streamtune.engines.flink.communication import running_job
 
-    seen = running_job(fetcher(url), job_id, seconds)
+    with flink_client(url) as client:
+        seen = running_job(client.read, job_id, seconds, SystemClock().sleep)
     return seen.name, seen.graph, {}, seen.current, seen.exchanges
 
 

@@ -238,6 +238,8 @@ class FakeFlink:
             counted["accumulated-busy-time"] += busy * (1 - blocked) * total_ms
             counted["accumulated-backpressured-time"] += blocked * total_ms
             counted["accumulated-idle-time"] += (1 - blocked) * (1 - busy) * total_ms
+        for way in ("read", "write"):
+            counted[f"{way}-bytes"] = 100 * counted[f"{way}-records"]
         return {name: round(value) if name.endswith("records") else value for name, value in counted.items()}
 
     def _details(self) -> dict[str, Any]:

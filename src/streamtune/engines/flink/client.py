@@ -224,6 +224,10 @@ class FlinkClient:
         # Planning a SQL job on a busy machine takes far longer than reading a number.
         return self._text_field("POST", f"/jars/{jar_id}/run", "jobid", body=body, timeout_s=180.0)
 
+    def read(self, path: str) -> Any:
+        """The JSON document at a path, for what has no method of its own here."""
+        return self._read(path)
+
     # How
 
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:

@@ -29,28 +29,13 @@ class RunningJob:
     exchanges: dict[tuple[str, str], str]
 
 
-def fetcher(url: str, timeout_s: float = 10.0) -> Fetch:
-    """Reads JSON below an address; a server that does not answer is one clear error."""
-    import httpx
-
-    def fetch(path: str) -> Any:
-        try:
-            answer = httpx.get(url.rstrip("/") + path, timeout=timeout_s)
-            answer.raise_for_status()
-            return answer.json()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise PlacementError(f"Flink at {url} does not answer {path}: {error}. Check --url") from error
-
-    return fetch
-
-
 def running_job(
     fetch: Fetch, job_id: str | None = None, seconds: float = 10.0, sleep: Callable[[float], None] = time.sleep
 ) -> RunningJob:
-    """Look at a job twice and work out what its subtasks exchange."""
+    """Look at a job twice and work out what its subtasks exchange; ``fetch`` is ``FlinkClient.read``, or its like."""
     job_id = job_id or _only_job(fetch)
     details = fetch(f"/jobs/{job_id}")
-    plan = fetch(f"/jobs/{job_id}/plan")["plan"]
+    plan = details["plan"]
     vertices = {vertex["id"]: vertex for vertex in details["vertices"]}
     names = _short_names(vertices)
     first = {vertex: fetch(f"/jobs/{job_id}/vertices/{vertex}")["subtasks"] for vertex in vertices}
@@ -73,7 +58,7 @@ def running_job(
 
 
 def _only_job(fetch: Fetch) -> str:
-    jobs = [job["id"] for job in fetch("/jobs")["jobs"] if job["status"] == "RUNNING"]
+    jobs = [job["jid"] for job in fetch("/jobs/overview")["jobs"] if job["state"] == "RUNNING"]
     if len(jobs) != 1:
         raise PlacementError(f"{len(jobs)} jobs are running ({', '.join(jobs[:5]) or 'none'}): name one with --job-id")
     return str(jobs[0])
