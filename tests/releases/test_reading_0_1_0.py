@@ -134,10 +134,10 @@ def _numbers(text: str) -> list[float]:
 
 
 def assert_same(before: Any, now: Any) -> None:
-    """Equal but for keys that only the newer release has, the last digits of floats, and 0.1 % in a sentence's numbers.
+    """Equal but for keys that only the newer release has, and 0.1 % of figures, in sentences too.
 
-    0.2.0 keeps a fixed summary of what it has observed, which moves the belief that a sentence tells by some 0.03 %;
-    what is decided stays the same.
+    0.2.0 keeps a fixed summary of what it has observed, and older windows count a little less, which moves what is
+    believed by some 0.03 %; what is decided stays the same.
     """
     if isinstance(before, dict):
         for key, value in before.items():
@@ -147,7 +147,7 @@ def assert_same(before: Any, now: Any) -> None:
         for one, other in zip(before, now, strict=True):
             assert_same(one, other)
     elif isinstance(before, float):
-        assert now == pytest.approx(before, rel=1e-5, abs=1e-9)
+        assert now == pytest.approx(before, rel=1e-3, abs=1e-9)
     elif isinstance(before, str) and isinstance(now, str):
         assert _NUMBER.sub("#", now) == _NUMBER.sub("#", before)
         assert _numbers(now) == pytest.approx(_numbers(before), rel=1e-3)

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from streamtune.dataflow import Job, Plan, Run
 from streamtune.dataflow.hosts import Cluster, Host
 from streamtune.history.errors import HistoryError
+from streamtune.history.schema import STORED_RUN
 from streamtune.history.store import History
 from streamtune.models.costmodel.columns import LABELLED_SCHEMA, PLAN_SCHEMA, PlanColumns
 from streamtune.models.costmodel.optisample import SATURATED, TARGET_BUSY, OptiSample
@@ -48,7 +49,8 @@ def plans_of_history(history: History, engine: str, hosts: Cluster = UNKNOWN_HOS
 
     The job is the query: all runs of a job stay on one side of a split.
     """
-    runs = history.runs.read().where(sql.col("engine") == engine)
+    # All columns of today: a history that 0.1.0 wrote has fewer.
+    runs = history.runs.read(columns=STORED_RUN).where(sql.col("engine") == engine)
     known = runs.where((sql.col("latency_ms") > 0) & (sql.col("throughput_per_s") > 0))
     task = partial(_describe_batches, hosts=hosts)
     rows = known.select(*Run.model_fields).mapInArrow(task, from_arrow_schema(LABELLED_SCHEMA))

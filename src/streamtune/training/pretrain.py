@@ -17,6 +17,7 @@ from streamtune.dataflow import Dataflow
 from streamtune.history.errors import HistoryError
 from streamtune.history.featurise import encoder_of
 from streamtune.history.label import labelling_of
+from streamtune.history.schema import STORED_RUN
 from streamtune.history.store import History
 from streamtune.models.assigned import nearest_cluster
 from streamtune.models.bundle import GLOBAL, Centre, Manifest, Member, MemberFiles, ModelBundle, write_bundle
@@ -124,12 +125,10 @@ def _describe(history: History, engine: str) -> dict[str, Any]:
 
 def _training_table(history: History, engine: str, clustering: Clustering | None) -> DataFrame:
     """Features with labels, written by cluster, so that a task reads its own cluster's files alone."""
-    runs = history.runs.read().where(sql.col("engine") == engine)
-    if "rate_origins" in runs.columns:  # not in a history that 0.1.0 wrote
-        # A rate that is a guess would teach as if it were a measurement.
-        guessed = sql.array_contains(sql.map_values("rate_origins"), "estimated")
-        runs = runs.where(~sql.coalesce(guessed, sql.lit(False)))
-    ids = runs.select("run_id")
+    # A rate that is a guess would teach as if it were a measurement.
+    guessed = sql.array_contains(sql.map_values("rate_origins"), "estimated")
+    wanted = (sql.col("engine") == engine) & ~sql.coalesce(guessed, sql.lit(False))
+    ids = history.runs.read(columns=STORED_RUN).where(wanted).select("run_id")
     joined = history.features.read().join(history.labels.read().drop("day"), "run_id").join(ids, "run_id")
     if clustering is None:
         joined = joined.withColumn(CLUSTER, sql.lit(-1))
