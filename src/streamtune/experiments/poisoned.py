@@ -16,7 +16,8 @@ from streamtune.control.controller import Controller, Outcome
 from streamtune.dataflow import Run
 from streamtune.engines.simulator import Simulator
 from streamtune.experiments.coldstart.light import LightModel
-from streamtune.labs.histories import GenerateSettings, run_of
+from streamtune.labs.histories import run_of
+from streamtune.labs.settings import GenerateSettings
 from streamtune.models.transfer.fitting import fit_transfer
 from streamtune.models.transfer.model import TransferModel
 from streamtune.training.sums import past_of_runs

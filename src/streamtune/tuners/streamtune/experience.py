@@ -134,7 +134,8 @@ class Experience:
 
     def _forget_behind(self, key: str) -> None:
         """Another share of an operator's input is passed on: old rates say nothing about what reached those behind."""
-        found, waiting = set(), [key]
+        found: set[str] = set()
+        waiting = [key]
         while waiting:
             new = set(self._job.dataflow.successors(waiting.pop())) - found
             found |= new
