@@ -80,3 +80,16 @@ def test_a_bottleneck_whose_busy_time_misleads_is_not_raised_by_one() -> None:
     found = tuner.recommend(seen)
     assert found.plan["op1"] >= 25
     assert "sized by what it really takes" in found.why["op1"]
+
+
+@pytest.mark.parametrize(("busy", "is_rough"), [(100, True), (600, False)])
+def test_a_plan_made_from_hardly_busy_instances_is_looked_at_again(busy: float, is_rough: bool) -> None:
+    """Flink's busy time is known to 2 %: of 10 % that is a fifth, of 60 % next to nothing."""
+    tuner = StreamTune(chain("map"))
+    seen = sighting({"source": metrics(1, 1000, 30), "op1": metrics(30, 1000, busy)})
+    seen = seen.model_copy(update={"busy_resolution": 0.02})
+    tuner.learn(seen)
+    found = tuner.recommend(seen)
+    assert found.plan["op1"] < 29
+    assert found.provisional == is_rough
+    assert ("looked at again" in found.why["op1"]) == is_rough

@@ -34,6 +34,7 @@ class Verdict:
     safe: Floats
     needed: float
     told: str = ""
+    sd: float = 0.0  # of the logarithm of what one instance serves
 
     @cached_property
     def degree(self) -> int:

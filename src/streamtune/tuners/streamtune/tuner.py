@@ -24,6 +24,8 @@ from streamtune.tuners.streamtune.settings import PaperStreamTuneSettings, Strea
 
 # The safe rule where no operator can be blamed for backpressure: suspects grow by a tenth, at least by one.
 _BLIND_GROWTH = 1.1
+# A plan that takes instances away on readings rougher than this (busy for a few per cent) is looked at again.
+_ROUGH = 0.12
 # A source that is busy all the time is tried with so many times what it reads.
 _PROBE = 1.5
 
@@ -183,7 +185,11 @@ class StreamTune(Tuner):
         self._known.asked_for(plan)
         for key in probed:
             why[key] += "; it never waits for input, so more than it reads may be offered"
-        return Recommendation(plan, self._with_origin(why), figures, provisional=bool(probed) and plan != current)
+        rough = [key for key in figures if plan[key] < current[key] - 1 and verdicts[key].sd > _ROUGH]
+        for key in rough:
+            why[key] += "; hardly busy, it is known roughly: to be looked at again with fewer instances"
+        provisional = plan != current and bool(probed or rough)
+        return Recommendation(plan, self._with_origin(why), figures, provisional=provisional)
 
     def _with_catch_up(self, observation: Observation, demand: Mapping[str, float]) -> dict[str, float]:
         """Demand with what works off the backlog in time, at the utilisation that plans aim at."""
