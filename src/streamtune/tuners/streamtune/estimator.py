@@ -34,13 +34,18 @@ class Verdict:
     safe: Floats
     needed: float
     told: str = ""
-    sd: float = 0.0  # of the logarithm of what one instance serves
+    sds: Floats | None = None  # of the logarithm of capacity at p = 1 … p_max
 
     @cached_property
     def degree(self) -> int:
         """The least parallelism that is safe enough; the safest where none is."""
         enough = self.safe >= self.needed
         return int(np.argmax(enough)) + 1 if enough.any() else int(np.argmax(self.safe)) + 1
+
+    @property
+    def sd(self) -> float:
+        """How roughly the capacity at that parallelism is known."""
+        return 0.0 if self.sds is None else float(self.sds[self.degree - 1])
 
     @cached_property
     def is_reached(self) -> bool:

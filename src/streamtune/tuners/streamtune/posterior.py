@@ -231,7 +231,8 @@ class PosteriorEstimator(NeedEstimator):
         verdicts = {}
         for place, key in enumerate(self._believed):
             words = self._words(key, float(one[place]), float(sd[place, 0]), rates[place])
-            verdicts[key] = Verdict(safe[place, : self._job.limit_of(key)], certainty, words, float(sd[place, 0]))
+            limit = self._job.limit_of(key)
+            verdicts[key] = Verdict(safe[place, :limit], certainty, words, sd[place, :limit])
         return verdicts
 
     def _now(self, situation: Situation, thresholds: dict[str, int]) -> dict[str, CapacityBelief]:
