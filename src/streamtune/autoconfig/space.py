@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -214,21 +214,27 @@ class Space(Frozen):
 
     def filled(self, knobs: Mapping[str, Value]) -> Configuration:
         """All knobs: inactive ones at their defaults, as a command's placeholders need them."""
-        return {name: knobs.get(name, self.defaults[name]) for name in self.knobs}
+        return {name: knobs.get(name, start) for name, start in self.defaults.items()}
 
     def active(self, full: Mapping[str, Value]) -> Configuration:
         """Only the knobs that exist: an inactive one counts as its default for those below it."""
+        conditions = self._conditions
+        if not conditions:
+            return {name: full[name] for name in self.defaults}
         seen = dict(self.defaults)
         kept: Configuration = {}
         for name in self.knobs:
-            condition = self._conditions.get(name)
+            condition = conditions.get(name)
             if condition is None or condition.holds(_aliased(seen)):
                 seen[name] = kept[name] = full[name]
         return kept
 
     def is_allowed(self, knobs: Mapping[str, Value]) -> bool:
+        parsed = self._parsed
+        if not parsed:
+            return True
         full = _aliased(self.filled(knobs))
-        return all(expression.holds(full) for expression in self._parsed)
+        return all(expression.holds(full) for expression in parsed)
 
     def check(self, knobs: Mapping[str, Value]) -> None:
         """:raises SpaceError: for an unknown knob, a value outside its range or a broken constraint."""
@@ -262,7 +268,8 @@ class Space(Frozen):
         return np.array([unit for name, knob in self.knobs.items() for unit in knob.to_unit(full[name])], dtype=float)
 
     def _raw(self, vector: Vector) -> Configuration:
-        return {name: knob.from_unit(vector[self.slices[name]]) for name, knob in self.knobs.items()}
+        slices = self.slices
+        return {name: knob.from_unit(vector[slices[name]]) for name, knob in self.knobs.items()}
 
     def decode(self, vector: Vector) -> Configuration:
         """The allowed configuration at, or nearest on the way from, ``vector`` to one that is allowed."""
@@ -332,6 +339,7 @@ class Space(Frozen):
         return Space(knobs=knobs, constraints=constraints)
 
 
+@cache
 def alias(name: str) -> str:
     """How expressions spell a knob: ``batch-size`` is ``batch_size`` there."""
     return name.replace(".", "_").replace("-", "_")

@@ -39,7 +39,8 @@ def bench(
             "-data, -optimiser, -ablation, -speed, -real, or zerotune for all of them. Sundog: sundog-table2, -fig3, "
             "-table4, -table5, -table6, -fig4, -trends, -movietweetings, -spark-commits, or sundog for all of them. "
             "Placement: placement-fig6 to -fig12, -table1, -table2, -curve, -ordinary, -real-flink, -real-timely "
-            "(real hosts: as root), or placement for all of them."
+            "(real hosts: as root), or placement for all of them. Auto-configuration: autoconfig-fig4 to -fig7, "
+            "-noise, or autoconfig for all of them."
         ),
     ],
     quick: Annotated[bool, typer.Option(help="Tiny sizes: minutes, and figures that mean little.")] = False,
@@ -67,7 +68,7 @@ def bench(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0, help="placement: stop measuring on real hosts after this; the next run goes on."),
+        typer.Option(min=0, help="placement (on real hosts), autoconfig: stop after this; the next run goes on."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     results: Annotated[Path | None, typer.Option(help="Write the tables as JSON.")] = None,
@@ -87,6 +88,7 @@ def bench(
       streamtune bench fig8 --model timely-model --seeds 0,1 --work fig8 --report fig8.html
       streamtune bench zerotune --work zt --real-runs pdsp/runs.jsonl.gz --results zerotune.json
       streamtune bench sundog --work sd --real-data ../shared/data --report sundog.html
+      streamtune bench autoconfig --work ac --minutes 10 --report autoconfig.html
       streamtune bench placement --work pl --minutes 8 --report placement.html --results placement.json
     """
     from streamtune.experiments.names import check_experiments, paper_of
@@ -119,11 +121,13 @@ def bench(
     if names == ["fig8"]:
         _fig8(chosen_seeds, backlog_growth, model, work, report, as_json)
         return
-    if family != "streamtune" and len(chosen_seeds) > 1:
+    if family not in ("streamtune", "autoconfig") and len(chosen_seeds) > 1:
         raise StreamTuneError(f"--seeds: {_PAPERS[family]}'s experiments take one seed, but got {seeds}")
     with tempfile.TemporaryDirectory(prefix="streamtune-bench-") as scratch, err.status("starting") as status:
         folder = work or Path(scratch)
-        if family == "sundog":
+        if family == "autoconfig":
+            wanted = _autoconfig(names, quick, seeds, minutes, folder)
+        elif family == "sundog":
             wanted = _sundog(names, quick, chosen_seeds[0], real_data, folder, status.update)
         elif family == "zerotune":
             wanted = _zerotune(names, quick, seeds, plans, jobs, real_runs, folder, status.update)
@@ -146,12 +150,22 @@ def bench(
 
         command = f"streamtune bench {' '.join(names)}{' --quick' if quick else ''}"
         title = f"{_PAPERS[family]}'s evaluation, measured again"
-        where = {"where": "generated search logs on Spark"} if family == "sundog" else {}
+        where = _WHERE.get(family, {})
         write_findings(report, findings, title=title, command=command, **where)
         err.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
-_PAPERS = {"streamtune": "StreamTune", "zerotune": "ZeroTune", "sundog": "Sundog", "placement": "placement"}
+_PAPERS = {
+    "streamtune": "StreamTune",
+    "zerotune": "ZeroTune",
+    "sundog": "Sundog",
+    "placement": "placement",
+    "autoconfig": "Machines Tuning Machines",
+}
+_WHERE = {
+    "sundog": {"where": "generated search logs on Spark"},
+    "autoconfig": {"where": "layered topologies on a fluid model of the thesis' cluster"},
+}
 # Which options mean something to which experiments; the others of these are refused.
 _MEANT_FOR = {
     "streamtune": {"quick", "changes", "runs", "results", "seeds", "light"},
@@ -159,6 +173,7 @@ _MEANT_FOR = {
     "sundog": {"quick", "real_data", "results", "seeds"},
     "fig8": {"model", "backlog_growth", "seeds"},
     "placement": {"quick", "results", "minutes"},
+    "autoconfig": {"quick", "results", "seeds", "minutes"},
 }
 
 
@@ -256,6 +271,24 @@ def _sundog(names: list[str], quick: bool, seed: int, real_data: Path | None, wo
     scale = SundogStudy.quick() if quick else SundogStudy()
     spark = build_session(SparkSettings(app_name="bench-sundog"))
     return chosen(names, SundogArena(spark, replace(scale, seed=seed), work, tell), real_data)
+
+
+def _autoconfig(names: list[str], quick: bool, seeds: str | None, minutes: float | None, work: Path) -> Experiments:
+    from streamtune.experiments.autoconfig.bench import run_autoconfig
+
+    found = run_autoconfig(
+        names,
+        quick=quick,
+        seeds=None if seeds is None else _seeds(seeds),
+        work=work,
+        minutes=minutes,
+        tell=lambda text: err.print(text, highlight=False, soft_wrap=True),
+    )
+    return {finding.name: partial(_as_it_is, finding) for finding in found}
+
+
+def _as_it_is(finding: Finding) -> Finding:
+    return finding
 
 
 def _seeds(text: str) -> tuple[int, ...]:

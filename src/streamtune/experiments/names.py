@@ -22,6 +22,8 @@ _PLACEMENT = "fig6 fig7 fig8 fig9 fig10 fig11 fig12 table1 table2 curve ordinary
 PLACEMENT = [f"placement-{name}" for name in _PLACEMENT.split()]
 PLACEMENT_REAL = ["placement-real-flink", "placement-real-timely"]
 
+AUTOCONFIG = [f"autoconfig-{name}" for name in ["fig4", "fig5", "fig6", "fig7", "noise"]]
+
 
 def check_experiments(names: Sequence[str], real_runs: Path | None = None, real_data: Path | None = None) -> None:
     """Refuse names that do not exist or do not go together.
@@ -32,7 +34,7 @@ def check_experiments(names: Sequence[str], real_runs: Path | None = None, real_
     """
     known = [
         *("paper", *PAPER, *BEYOND, "fig8", "zerotune", *ZEROTUNE, REAL, "sundog", *SUNDOG, *SUNDOG_REAL),
-        *("placement", *PLACEMENT, *PLACEMENT_REAL),
+        *("placement", *PLACEMENT, *PLACEMENT_REAL, "autoconfig", *AUTOCONFIG),
     ]
     for name in names:
         if name not in known:
@@ -61,4 +63,4 @@ def paper_of(name: str) -> str:
     ('sundog', 'placement', 'streamtune')
     """
     family = name.partition("-")[0]
-    return family if family in ("sundog", "zerotune", "placement") else "streamtune"
+    return family if family in ("sundog", "zerotune", "placement", "autoconfig") else "streamtune"
