@@ -134,8 +134,30 @@ def _regret(strategy: str, seed: int, noise: float, problem: Problem, value: Any
 
 @pytest.mark.slow
 def test_with_ten_per_cent_noise_the_choice_is_within_five_per_cent_of_the_best_tried() -> None:
-    regrets = [
-        _regret("ours", seed, 0.1, problem, value)
-        for problem, value, seed in ((mixed(), mixed_value, 0), (hints(), hints_value, 1))
-    ]
-    assert float(np.mean(regrets)) <= 0.05, regrets
+    """In every one of these sessions; ``streamtune bench autoconfig-noise`` counts hundreds."""
+    cases = [(mixed(), mixed_value, 0), *((hints(), hints_value, seed) for seed in (1, 2, 3, 4))]
+    regrets = [_regret("ours", seed, 0.1, problem, value) for problem, value, seed in cases]
+    assert max(regrets) <= 0.05, regrets
+
+
+def test_what_always_fails_is_soon_left_alone() -> None:
+    """Two of four codecs crash: random search fails in half of its trials, ours in the few that find it out."""
+    problem = parse_problem(
+        {
+            "knobs": {
+                "codec": {"type": "category", "choices": ["a", "crash", "b", "die"]},
+                "size": {"type": "float", "low": 0, "high": 1},
+            }
+        },
+        "crashes",
+    )
+
+    def measure(number: int, suggestion: Suggestion) -> Trial:
+        knobs = suggestion.knobs
+        failed = knobs["codec"] in ("crash", "die")
+        one = Measurement(failed=True, reason="no") if failed else Measurement(value=float(knobs["size"]))
+        return Trial(number=number, knobs=knobs, measurements=(one,))
+
+    trials = replay(problem, make_strategy("ours", problem, seed=3), measure, 24)
+    assert sum(trial.failed for trial in trials) <= 5
+    assert max(trial.value or 0.0 for trial in trials) > 0.95

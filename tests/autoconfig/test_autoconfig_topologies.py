@@ -81,12 +81,23 @@ def test_nothing_beats_the_best_known(seed: int, point: int) -> None:
 
 
 def test_a_job_that_speaks_is_tuned_in_a_few_steps() -> None:
-    """95 % of the best known within 8 steps on graphs of seed 300, which nothing was chosen on."""
-    fluid = FluidCluster(layered("medium", seed=300, imbalance=1.0))
-    top, _ = best_known(fluid, steps=500)
-    problem = fluid.problem(normalised=False)
-    trials = replay(problem, make_strategy("ours", problem, seed=0), Bench(fluid, 0, True), 8)
-    assert max(fluid.throughput(fluid.degrees(trial.knobs)) for trial in trials) >= 0.95 * top
+    """90 % of the best known within 5 steps on graphs of seeds from 300 on, which nothing was chosen on."""
+    for size, seed in (("medium", 300), ("small", 302), ("large", 303)):
+        fluid = FluidCluster(layered(size, seed=seed, imbalance=1.0))
+        top, _ = best_known(fluid, steps=500)
+        problem = fluid.problem(normalised=False)
+        trials = replay(problem, make_strategy("ours", problem, seed=0), Bench(fluid, 0, True), 5)
+        assert max(fluid.throughput(fluid.degrees(trial.knobs)) for trial in trials) >= 0.9 * top
+
+
+def test_hosts_are_filled_evenly() -> None:
+    """Equal operators on 80 hosts: about 330 instances would leave ten hosts with one more than the others."""
+    from streamtune.autoconfig.strategies.reduced import Reduced
+
+    space = FluidCluster(layered("small", seed=300)).problem(normalised=False).space
+    equal = dict.fromkeys(space.knobs, 1.0)
+    assert sum(Reduced.of(space).hints_for(330, equal).values()) == 330  # type: ignore[arg-type]
+    assert sum(Reduced.of(space, 80).hints_for(330, equal).values()) == 320  # type: ignore[arg-type]
 
 
 def test_a_contentious_operator_is_found_and_left_alone() -> None:
@@ -120,6 +131,22 @@ def test_a_study_is_resumable_and_reports(tmp_path: Path) -> None:
     assert {one["target"].split(":")[0] for one in checks(runs)} >= {"Fig. 4", "ours"}
     assert "Fig. 7" in markdown(runs)
     assert set(report(runs)) == {"tables", "figure_6", "checks", "thesis_bo180"}
+
+
+def test_the_bench_writes_a_report(tmp_path: Path) -> None:
+    from streamtune.experiments.autoconfig.bench import QUICK_NOISE, noise_finding, run_autoconfig
+    from streamtune.experiments.autoconfig.noise import run_noise
+    from streamtune.experiments.paper.report import write_findings
+
+    small = QUICK_NOISE.model_copy(update={"graphs": {"small": 1}, "imbalances": (1.0,), "steps": 6})
+    runs = run_noise(small, tmp_path)
+    assert [run.key for run in run_noise(small, tmp_path)] == [run.key for run in runs]
+    assert all(0.0 <= run.regret <= 1.0 for run in runs)
+    finding = noise_finding(runs, small)
+    write_findings(tmp_path / "page.html", [finding], title="t", command="c")
+    assert "ours, small" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    none = run_autoconfig(["autoconfig-fig4"], quick=True, seeds=None, work=tmp_path, minutes=0.0, tell=print)
+    assert none == []  # no time, no runs, no figure
 
 
 def test_loess_keeps_a_straight_line() -> None:

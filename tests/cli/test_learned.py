@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -59,6 +60,28 @@ def test_recommend_shows_curves_and_reasons(
     assert "as 'bids_per_auction' of nexmark-q5" in why["nexmark-q5~tenant-1"], "and not its relative"
     assert run(monkeypatch, *common) == 0
     assert "nothing is deployed" in capsys.readouterr().out
+
+
+def test_a_rate_that_nothing_can_serve_takes_all_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], small_model: Path
+) -> None:
+    """12 M records/s at 107 k an instance: all 100 of the operator that is short, and the others for the whole rate."""
+    known = ("--model", str(small_model))
+    totals = {}
+    for rate in ("1x", "10x", "90x", "150x", "100000x"):
+        found = answer(monkeypatch, capsys, "plan", "nexmark-q5", *known, "--rate", rate)
+        totals[rate] = found["plan"]
+        short = found["out_of_reach"]
+        assert all(found["plan"][key] == 100 for key in short)
+        assert ("bids_per_auction" in short) == (rate in ("150x", "100000x"))
+        assert (found["certainty"]["reached"] < 0.5) == bool(short)
+    plans = list(totals.values())
+    for fewer, more in itertools.pairwise(plans):
+        assert all(fewer[key] <= more[key] for key in fewer), "more rate never needs fewer instances"
+    advised = answer(monkeypatch, capsys, "recommend", "nexmark-q5", *known, "--rate", "150x")["operators"]
+    assert advised["bids_per_auction"]["parallelism"] == 100
+    assert "even the limit of 100 is not expected to keep up" in advised["bids_per_auction"]["why"]
+    assert advised["hot_items"]["parallelism"] == totals["150x"]["hot_items"]
 
 
 def test_compare_sets_all_tuners_side_by_side(

@@ -50,7 +50,8 @@ def test_it_is_close_to_the_best_of_all_plans() -> None:
         assert least_plan(need, 0.8).sum() <= best + 1
 
 
-def test_what_cannot_be_served_gets_the_most() -> None:
+def test_what_cannot_be_served_is_within_the_limit() -> None:
+    """What it takes then is decided in ``foresee``: see tests/cli/test_learned.py."""
     assert least_plan(Need(np.full((10, 2), 9), 8), 0.9).max() <= 8
 
 

@@ -92,11 +92,16 @@ class Problem(Frozen):
         default=None, description="Operator → the operators it reads; for warm starts from similar jobs."
     )
     types: dict[str, str] = Field(default_factory=dict, description="Operator → type, where known.")
+    hosts: int | None = Field(
+        default=None, ge=1, description="Machines that instances are dealt to evenly: totals that fill them are tried."
+    )
 
     @property
     def fingerprint(self) -> str:
         """What two sessions must share to be one: objective and space, not descriptions."""
         data = self.model_dump(mode="json", exclude={"objective": {"timeout", "restore"}})
+        if self.hosts is None:
+            del data["hosts"]  # sessions from before there was such a key go on
         for knob in data["space"]["knobs"].values():
             knob.pop("description")
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
@@ -123,7 +128,7 @@ def parse_problem(data: Any, place: str) -> Problem:
     """A problem from plain values: ``objective``, ``knobs``, ``constraints``, and optionally ``engine``, ``inputs``."""
     if not isinstance(data, dict):
         raise SpaceError(f"{place}: must be a mapping with objective and knobs, but got {type(data).__name__}")
-    known = {"objective", "knobs", "constraints", "engine", "inputs", "types", "name", "description"}
+    known = {"objective", "knobs", "constraints", "engine", "inputs", "types", "hosts", "name", "description"}
     unknown = sorted(str(key) for key in set(data) - known)
     if unknown:
         raise SpaceError(f"{place}: unknown key {', '.join(unknown)}: there are {', '.join(sorted(known))}")
@@ -134,7 +139,7 @@ def parse_problem(data: Any, place: str) -> Problem:
     if not isinstance(data["knobs"], dict):
         raise SpaceError(f"{place}: knobs must be a mapping name → knob, but got {type(data['knobs']).__name__}")
     constraints = data.get("constraints") or []
-    parts = {key: data[key] for key in ("engine", "inputs", "types") if data.get(key) is not None}
+    parts = {key: data[key] for key in ("engine", "inputs", "types", "hosts") if data.get(key) is not None}
     try:
         space = Space(knobs=data["knobs"], constraints=[constraints] if isinstance(constraints, str) else constraints)
         problem = Problem(objective=data.get("objective") or {}, space=space, **parts)

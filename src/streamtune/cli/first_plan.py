@@ -176,6 +176,7 @@ def _record(
         "plan": plan,
         "total_parallelism": sum(plan.values()),
         "certainty": {"asked": certainty or tuner.settings.first_certainty, "reached": round(found.certainty, 4)},
+        "out_of_reach": list(found.out_of_reach),
         "extrapolation": {"times_highest_seen": worst, "verdict": _verdict(worst, found)},
         "operators": operators,
     }
@@ -201,13 +202,22 @@ def _reach(key: str, found: Foreseen, tuner: StreamTune, seen: Observation | Non
     return None if highest <= 0 else round(found.demand[key][1] / highest, 3)
 
 
+def _times(worst: float) -> str:
+    return f"{worst:,.0f}" if worst < 1e6 else f"{worst:.1g}"
+
+
 def _verdict(worst: float | None, found: Foreseen) -> str:
+    if found.out_of_reach:
+        return (
+            f"more than {', '.join(found.out_of_reach)} can serve with all instances allowed: raise max_parallelism, "
+            "or plan for a smaller rate"
+        )
     if found.unknown:
         return f"nothing is known of {', '.join(found.unknown)}: try the job at a small rate first"
     if worst is None:
         return "no such operator was seen at any rate: features alone speak"
     if worst > _FAR:
-        return f"up to {worst:.0f} times the highest rate seen: a guess; try a rate in between first"
+        return f"up to {_times(worst)} times the highest rate seen: a guess; try a rate in between first"
     if worst > 1:
         return f"up to {worst:.1f} times the highest rate seen: scaling curves are extended"
     return "within rates that were seen"

@@ -5,7 +5,8 @@
    follow from them as in DS2; one coordinate is left for all operators, the total (see ``reduced``, ``beliefs``).
 3. **Search the rest** (total, batch, concurrency…) with a small Gaussian process over these few coordinates and one
    more, how far a trial's shares were from what is believed now: trials from before the job had spoken still count,
-   at a distance. Near a configuration that failed nothing is tried.
+   at a distance. What is gained is weighed by the chance that it works at all, which a second process learns from the
+   trials that failed; close to a failure nothing is tried.
 4. **Measure again** where it decides: three times early to learn the noise; if there is any, every third step and
    later two of three go to whatever may still be the best.
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from streamtune.autoconfig.choice import candidates, estimates, relative_noise
 from streamtune.autoconfig.process import fit, one_thread
-from streamtune.autoconfig.space import Configuration, Vector, key_of
+from streamtune.autoconfig.space import Configuration, Space, Value, Vector, key_of
 from streamtune.autoconfig.strategies.ascent import clamped
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.strategies.beliefs import Beliefs, believe
@@ -37,7 +38,9 @@ _RANDOM_POINTS = 192
 _LOCAL_POINTS = 96
 _BAD_RADIUS = 0.05
 _LARGEST_FIT = 240
-_DESIGN = 4
+_DESIGN, _DESIGN_POINTS = 4, 16
+_LEAST_CHANCE, _FAILED_OFTEN = 0.02, 2
+_BALANCING_STEPS, _BUSY, _CLOSE, _GROWTH, _LEAST_KEPT = 3, 0.9, 0.04, 1.6, 0.1
 _DEVIATION, _DEVIATION_SCALE = 0.35, 2.0
 
 
@@ -48,13 +51,18 @@ class Ours(Strategy):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.reduced = Reduced.of(self.space)
+        self.reduced = Reduced.of(self.space, self.problem.hosts)
         self._sign = 1.0 if self.problem.objective.maximise else -1.0
 
     def ask(self, trials: Sequence[Trial]) -> Suggestion:
         beliefs = believe(self.space, self.reduced.hints, trials, self._prior())
         with one_thread():
-            return self._opening(trials, beliefs) or self._again(trials) or self._search(trials, beliefs)
+            return (
+                self._opening(trials, beliefs)
+                or self._balanced(trials, beliefs)
+                or self._again(trials)
+                or self._search(trials, beliefs)
+            )
 
     # -- 1: knowledge ----------------------------------------------------------------------------------------------
 
@@ -76,11 +84,21 @@ class Ours(Strategy):
             return Suggestion(knobs=self.space.repair(self.space.defaults), why="the defaults")
         if sum(not trial.failed for trial in trials) >= self._design_size():
             return None
-        point = self._design_point(number)
-        if self.reduced.hints and number > 0 and not any(not trial.failed for trial in trials):
-            point[0] *= 0.5**number  # nothing has worked yet: go towards fewer instances
-        knobs = self.fresh(self.decode(point, beliefs), trials, number)
+        knobs = self.fresh(self._designed(trials, beliefs), trials, number)
         return Suggestion(knobs=knobs, why="first look" if number == 0 else "initial design")
+
+    def _designed(self, trials: Sequence[Trial], beliefs: Beliefs) -> Configuration:
+        """The next point of the design whose categories have not failed whenever they were tried."""
+        number, bad = len(trials), failing_choices(self.space, trials, 1)
+        found = []
+        for place in range(number, number + _DESIGN_POINTS if bad else number + 1):
+            point = self._design_point(place)
+            if self.reduced.hints and number > 0 and not any(not trial.failed for trial in trials):
+                point[0] *= 0.5**number  # nothing has worked yet: go towards fewer instances
+            found.append(self.decode(point, beliefs))
+            if not any((name, value) in bad for name, value in found[-1].items()):
+                return found[-1]
+        return found[0]
 
     def _design_size(self) -> int:
         return 1 if self.reduced.dimensions == 1 else min(_DESIGN, 1 + self.reduced.dimensions)
@@ -89,8 +107,8 @@ class Ours(Strategy):
         from scipy.stats import qmc
 
         size = max(1, self.reduced.dimensions)
-        points = qmc.Sobol(size, seed=self.seed).random(16)
-        point = np.asarray(points[number % 16], dtype=float)
+        points = qmc.Sobol(size, seed=self.seed).random(_DESIGN_POINTS)
+        point = np.asarray(points[number % _DESIGN_POINTS], dtype=float)
         if number == 0:
             point[:] = 0.5
         return point
@@ -101,6 +119,53 @@ class Ours(Strategy):
             return knobs
         lowest = {name: self.space.knobs[name].from_unit(np.zeros(1)) for name in beliefs.contentious}
         return self.space.repair({**knobs, **lowest})
+
+    # -- 2: the total that the running job asks for ----------------------------------------------------------------
+
+    def _balanced(self, trials: Sequence[Trial], beliefs: Beliefs) -> Suggestion | None:
+        """Where the busiest instances are just about busy: fewer hold the job up, more only take turns on the cores.
+
+        A trial whose busiest operator has instances to spare was held up by something else than instances: so many
+        fewer would have done. One whose busiest operator is busy all the time needs more. After a few steps, or once
+        both were seen close to each other, the search takes over.
+        """
+        good = [trial for trial in trials if not trial.failed]
+        if not beliefs.observed or len(good) >= self._design_size() + _BALANCING_STEPS:
+            return None
+        seen = [
+            (self._total(trial.knobs), busy) for trial in good if (busy := self._busiest(trial, beliefs)) is not None
+        ]
+        if not seen:
+            return None
+        short = max((total for total, busy in seen if busy >= _BUSY), default=0.0)
+        ample = min((total * max(busy, _LEAST_KEPT) for total, busy in seen if busy < _BUSY), default=math.inf)
+        wanted = ample if math.isfinite(ample) else short * _GROWTH
+        if short and math.isfinite(ample):
+            wanted = math.sqrt(short * ample) if ample > short else (short + ample) / 2
+        knobs = {**self.space.filled(good[-1].knobs), **self.reduced.hints_for(wanted, beliefs.shares)}
+        lowest = {name: self.space.knobs[name].from_unit(np.zeros(1)) for name in beliefs.contentious}
+        found = self.space.repair({**knobs, **lowest})
+        if any(abs(self._total(found) / total - 1.0) < _CLOSE for total, _ in seen):
+            return None
+        return Suggestion(knobs=found, why=f"about {wanted:.0f} instances would be busy all the time")
+
+    def _total(self, knobs: Configuration) -> float:
+        full = self.space.filled(knobs)
+        return sum(float(full[name]) for name in self.reduced.hints)
+
+    def _busiest(self, trial: Trial, beliefs: Beliefs) -> float | None:
+        """Busy share of the scarcest operator's instances, by the job's whole work and the believed shares."""
+        read = {
+            name: one
+            for name in self.reduced.hints
+            if name not in beliefs.contentious
+            and (one := trial.operators.get(self.space.knobs[name].operator or "")) is not None
+        }
+        if trial.failed or not read or len(read) + len(beliefs.contentious) < len(self.reduced.hints):
+            return None
+        work = sum(one.busy * one.parallelism for one in read.values())
+        whole = sum(beliefs.shares[name] for name in read)
+        return max(work * beliefs.shares[name] / whole / one.parallelism for name, one in read.items())
 
     # -- 4: measuring again ----------------------------------------------------------------------------------------
 
@@ -142,16 +207,27 @@ class Ours(Strategy):
         offered = self._offers(good, beliefs, number)
         bad = [self.features(trial.knobs, beliefs) for trial in trials if trial.failed]
         tried = {key_of(trial.knobs) for trial in trials}
+        hopeless = failing_choices(self.space, trials, _FAILED_OFTEN)
         points = np.array([self.features(knobs, beliefs) for knobs in offered])
-        gains = process.improvement(points, best)
+        gains = process.improvement(points, best) * self._chances(trials, points, beliefs)
         for place, (knobs, point) in enumerate(zip(offered, points, strict=True)):
             near_failure = any(float(np.max(np.abs(point - one))) < _BAD_RADIUS for one in bad)
-            if near_failure or key_of(knobs) in tried:
+            if near_failure or key_of(knobs) in tried or any(one in hopeless for one in knobs.items()):
                 gains[place] = -1.0
         chosen = int(np.argmax(gains))
         knobs = offered[chosen] if gains[chosen] >= 0 else self.fresh(offered[chosen], trials, number)
         told = "the running job's shares" if beliefs.observed else "what is known"
         return Suggestion(knobs=knobs, why=f"largest expected improvement around {told}")
+
+    def _chances(self, trials: Sequence[Trial], points: Vector, beliefs: Beliefs) -> Vector:
+        """How likely each point works at all, by a process over which trials failed; 1 while none has."""
+        kept = trials[-_LARGEST_FIT:]
+        if not any(trial.failed for trial in kept):
+            return np.ones(len(points))
+        known = np.array([self.features(trial.knobs, beliefs) for trial in kept])
+        worked = np.array([float(not trial.failed) for trial in kept])
+        mean, _ = fit(known, worked, groups=self._groups(beliefs)).predict(points)
+        return np.clip(mean, _LEAST_CHANCE, 1.0)
 
     def _data(self, good: Sequence[Any], beliefs: Beliefs) -> tuple[Vector, Vector, Vector]:
         kept = sorted(good, key=lambda one: -self._sign * one.mean)[:_LARGEST_FIT]
@@ -225,6 +301,22 @@ class Ours(Strategy):
             wanted = float(full[name]) * factor
             full[name] = clamped(self.space.knobs[name], math.floor(wanted) if factor < 1 else math.ceil(wanted))
         return self.space.repair(full)
+
+
+def failing_choices(space: Space, trials: Sequence[Trial], least: int) -> set[tuple[str, Value]]:
+    """Values of categories that failed ``least`` times and never worked, where another value of the knob has worked."""
+    bad: set[tuple[str, Value]] = set()
+    for name, knob in space.knobs.items():
+        if knob.type != "category":
+            continue
+        outcomes: dict[str, list[bool]] = {}
+        for trial in trials:
+            if name in trial.knobs:
+                outcomes.setdefault(repr(trial.knobs[name]), []).append(not trial.failed)
+        if any(any(worked) for worked in outcomes.values()):
+            found = ((value, outcomes.get(repr(value), [])) for value in knob.choices)
+            bad |= {(name, value) for value, worked in found if len(worked) >= least and not any(worked)}
+    return bad
 
 
 def _is_exact(repeats: Sequence[Sequence[float]]) -> bool:

@@ -19,6 +19,7 @@ from streamtune.autoconfig.strategies.ascent import clamped
 
 _ROUNDED_DOWN = 0.001
 _NEARBY = np.linspace(0.97, 1.03, 13)
+_NEARBY_ON_HOSTS = np.linspace(0.88, 1.12, 49)
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,12 @@ class Reduced:
     space: Space
     hints: tuple[str, ...]
     others: tuple[str, ...]
+    hosts: int | None = None
 
     @classmethod
-    def of(cls, space: Space) -> Reduced:
+    def of(cls, space: Space, hosts: int | None = None) -> Reduced:
         hints = tuple(n for n, k in space.knobs.items() if k.operator is not None and k.type != "category")
-        return cls(space, hints, tuple(name for name in space.knobs if name not in hints))
+        return cls(space, hints, tuple(name for name in space.knobs if name not in hints), hosts)
 
     @property
     def dimensions(self) -> int:
@@ -48,14 +50,18 @@ class Reduced:
         """About ``total`` instances by shares, none below its lowest.
 
         Hints are whole: some operator is always rounded worst and limits all others. Of the totals within a few per
-        cent the one is taken that loses least, the scarcest operator's instances per share against all instances.
+        cent the one is taken that loses least, the scarcest operator's instances per share against all instances. Where
+        instances are dealt to hosts, a total that fills them evenly loses less than one that leaves one task over.
         """
         share = np.array([shares[name] for name in self.hints])
         share = share / share.sum()
         bounds = np.array([self.space.knobs[name].bounds for name in self.hints])
-        near = total * _NEARBY
+        near = total * (_NEARBY if self.hosts is None else _NEARBY_ON_HOSTS)
         hints = np.clip(np.ceil(near[:, None] * share - _ROUNDED_DOWN), bounds[:, 0], bounds[:, 1])
         kept = (hints / share).min(axis=1) / hints.sum(axis=1)
+        if self.hosts is not None:
+            tasks = hints.sum(axis=1) / self.hosts
+            kept = kept * tasks / np.ceil(tasks)
         best = hints[int(np.argmax(kept))]
         return {name: clamped(self.space.knobs[name], float(hint)) for name, hint in zip(self.hints, best, strict=True)}
 

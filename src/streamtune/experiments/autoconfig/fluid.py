@@ -25,6 +25,7 @@ from pydantic import Field
 
 from streamtune.autoconfig.problem import Problem
 from streamtune.autoconfig.space import Knob, Space
+from streamtune.autoconfig.strategies.reduced import Reduced
 from streamtune.autoconfig.trial import Measurement, OperatorReading, Suggestion, Trial
 from streamtune.frozen import Frozen
 from streamtune.workloads.layered_topologies import UNIT_S, Topology
@@ -116,7 +117,7 @@ class FluidCluster:
             knobs["max_tasks"] = Knob(type="int", low=topology.size, high=MOST_TASKS)
         constraints = () if normalised else (f"{' + '.join(names)} <= {MOST_TASKS}",)
         inputs = {f"v{v}": tuple(f"v{p}" for p in parents) for v, parents in enumerate(topology.parents)}
-        return Problem(space=Space(knobs=knobs, constraints=constraints), inputs=inputs)
+        return Problem(space=Space(knobs=knobs, constraints=constraints), inputs=inputs, hosts=self.cluster.hosts)
 
     def degrees(self, knobs: Mapping[str, int | float | str | bool]) -> Degrees:
         """Instances per vertex: the hints, scaled down to max-tasks where that is a knob and they are more."""
@@ -157,6 +158,7 @@ def best_known(fluid: FluidCluster, *, seed: int = 0, steps: int = 3000) -> tupl
                 value = fluid.throughput(degrees)
                 if value > best:
                     best, chosen = value, degrees
+    best, chosen = _best_by_shares(fluid, load, best, chosen)
     generator = np.random.default_rng(seed)
     for _ in range(steps):
         moved = chosen.copy()
@@ -165,6 +167,22 @@ def best_known(fluid: FluidCluster, *, seed: int = 0, steps: int = 3000) -> tupl
         moved = np.clip(moved, 1, LARGEST_HINT)
         if moved.sum() <= MOST_TASKS and (value := fluid.throughput(moved)) > best:
             best, chosen = value, moved
+    return best, chosen
+
+
+def _best_by_shares(
+    fluid: FluidCluster, load: NDArray[np.float64], best: float, chosen: Degrees
+) -> tuple[float, Degrees]:
+    """All totals spread by the true shares, as ours would do if it knew them."""
+    space = fluid.problem(normalised=False).space
+    shares = {f"h{vertex}": float(one) for vertex, one in enumerate(load / load.sum())}
+    for hosts in (None, fluid.cluster.hosts):
+        reduced = Reduced.of(space, hosts)
+        for total in np.geomspace(*reduced.totals, 200):
+            degrees = fluid.degrees(reduced.hints_for(float(total), shares))
+            degrees = np.where(fluid._facts[2], 1, degrees)
+            if degrees.sum() <= MOST_TASKS and (value := fluid.throughput(degrees)) > best:
+                best, chosen = value, degrees
     return best, chosen
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +105,16 @@ class _Timed(Strategy):
             self.seconds += time.process_time() - start
 
 
+@cache
+def _best_known(cluster: Cluster, size: str, seed: int, imbalance: float, contention: float) -> float:
+    return best_known(FluidCluster(layered(size, seed=seed, imbalance=imbalance, contention=contention), cluster))[0]
+
+
 def run_one(settings: AutoconfigStudy, key: tuple[str, float, float, str, int, int]) -> Run:
     """One contestant on one topology."""
     size, imbalance, contention, contestant, seed, turn = key
     fluid = FluidCluster(layered(size, seed=seed, imbalance=imbalance, contention=contention), settings.cluster)
-    top, _ = best_known(fluid)
+    top = _best_known(settings.cluster, size, seed, imbalance, contention)
     name, observed, warm = VARIANTS.get(contestant, (contestant, False, False))
     problem = fluid.problem(normalised=name in NORMALISED)
     known = _similar(settings, problem, size, imbalance, contention, seed) if warm else []

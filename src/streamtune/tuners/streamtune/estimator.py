@@ -38,9 +38,15 @@ class Verdict:
 
     @cached_property
     def degree(self) -> int:
-        """The least parallelism that is safe enough; the safest where none is."""
+        """The least parallelism that is safe enough; the safest where none is, and of equally hopeless ones the most.
+
+        >>> Verdict(np.array([0.2, 0.9, 1.0]), 0.8).degree, Verdict(np.zeros(3), 0.8).degree
+        (2, 3)
+        """
         enough = self.safe >= self.needed
-        return int(np.argmax(enough)) + 1 if enough.any() else int(np.argmax(self.safe)) + 1
+        if enough.any():
+            return int(np.argmax(enough)) + 1
+        return len(self.safe) - int(np.argmax(self.safe[::-1]))
 
     @property
     def sd(self) -> float:

@@ -17,6 +17,7 @@ from streamtune.tuners.streamtune.posterior import PosteriorEstimator
 # Selectivities that were measured are known to about this.
 _MEASURED_SD = 0.02
 _UNKNOWN_SD = 0.3
+_HARDLY, _NO_CHANCE = 0.5, 1e-9
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Foreseen:
     demand: Mapping[str, tuple[float, float]]  # 10 % and 90 % of the draws
     certainty: float
     unknown: tuple[str, ...]
+    out_of_reach: tuple[str, ...] = ()  # more likely than not they do not keep up with all instances they may have
 
 
 def foresee(
@@ -48,13 +50,17 @@ def foresee(
     # Nothing can be promised of operators that nothing is known of: the others are chosen without them.
     counted = Need(np.where(known[None, :], need.degrees, 1), need.limit)
     limits = np.array([job.limit_of(key) for key in keys])
-    plan = np.minimum(least_plan(counted, certainty), limits)
+    chosen_for = counted
+    if counted.share_served(limits) < certainty:
+        # Out of reach. Who cannot keep up takes what it may have, and the others are sized as if that sufficed.
+        chosen_for = Need(np.minimum(counted.degrees, limits), need.limit)
+    plan = np.minimum(least_plan(chosen_for, certainty), limits)
     safe = need.marginals()
     words = estimator.judge(situation)
     verdicts = {
         key: Verdict(
             safe[place, : limits[place]],
-            float(safe[place, plan[place] - 1]),
+            max(float(safe[place, plan[place] - 1]), _NO_CHANCE),
             words[key].told if known[place] else "",
         )
         for place, key in enumerate(keys)
@@ -66,6 +72,9 @@ def foresee(
         demand={key: (float(low[flow.index[key]]), float(high[flow.index[key]])) for key in flow.index},
         certainty=counted.share_served(plan),
         unknown=tuple(key for place, key in enumerate(keys) if not known[place]),
+        out_of_reach=tuple(
+            key for place, key in enumerate(keys) if known[place] and safe[place, limits[place] - 1] < _HARDLY
+        ),
     )
 
 

@@ -299,12 +299,13 @@ def _keeps_up(mean: Floats, sd: Floats, rates: Floats, rate_sd: float = 0.0) -> 
 
 
 def _told(prior: OperatorPrior) -> str:
-    if not prior.origins:
+    read = [origin for origin in prior.origins if origin.readings]  # others lent how much they give out, at most
+    if not read:
         return "as operators with such features did"
-    first = prior.origins[0]
+    first = read[0]
     if first.is_own:
         return f"as it did in {first.readings} earlier readings"
-    more = f" and {len(prior.origins) - 1} more" if len(prior.origins) > 1 else ""
+    more = f" and {len(read) - 1} more" if len(read) > 1 else ""
     return f"as '{first.operator}' of {first.job}{more} did"
 
 

@@ -274,6 +274,9 @@ class StreamTune(Tuner):
     def _is_not_worth_it(self, current: Plan, wanted: Plan) -> bool:
         return all(current[key] - self.settings.ignored_drop <= wanted[key] <= current[key] for key in wanted)
 
+    def _is_lent(self, key: str) -> bool:
+        return key in self._prior and self._prior[key].is_known
+
     def _with_origin(self, why: dict[str, str]) -> dict[str, str]:
         """Add a note where the model has never seen anything like this, and no past operator lends anything."""
         if self._model is None:
@@ -283,7 +286,7 @@ class StreamTune(Tuner):
         for operator in self.job.dataflow.operators:
             if operator.type not in self._model.known_types:
                 told[operator.id] += f"; the model has never seen a '{operator.type}': only its own readings count"
-            elif far and not (operator.id in self._prior and self._prior[operator.id].is_known):
+            elif far and not (operator.is_source or self._is_lent(operator.id)):
                 told[operator.id] += "; no past job resembles this one: the global encoder is used"
         return told
 
