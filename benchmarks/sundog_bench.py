@@ -33,7 +33,7 @@ class Sizes:
     dictionary_lines: int = 2_000_000
     rivals: int = 2_000_000
     plain: int = 500_000
-    rerank: tuple[int, ...] = (10_000_000, 20_000_000)
+    rerank: tuple[int, ...] = (10_000_000,)
     stream: int = 20_000_000
     stream_batch: int = 4_000_000
     users: int = 1_000_000

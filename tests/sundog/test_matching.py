@@ -15,7 +15,7 @@ from streamtune.sundog.kernels.compilation import read_only
 from streamtune.sundog.kernels.relations import build_relations, may_be_related, number_of_pair
 from streamtune.sundog.kernels.text import BROKEN, MOST_GROWTH, fold_bytes, folding, normalise
 from streamtune.sundog.kernels.times import UNSURE, day_of, parse_day
-from streamtune.sundog.kernels.trie import build_trie, find_entities
+from streamtune.sundog.kernels.trie import build_trie, find_entities, token_key
 from streamtune.sundog.readers import parse_line
 from sundog.brute_force import match, tokens
 
@@ -29,7 +29,7 @@ def as_bytes(text: str | bytes) -> np.ndarray:
 
 def room(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     space = size * MOST_GROWTH + 8
-    return np.empty(space, np.uint8), np.empty(space, np.int32), np.empty(space, np.int32)
+    return np.empty(space, np.uint8), np.empty(space, np.int32), np.empty(space, np.uint64)
 
 
 def folded(text: str | bytes) -> list[str] | int:
@@ -59,7 +59,10 @@ def test_what_is_not_utf8_is_found(raw: bytes) -> None:
         assert folded(raw) == BROKEN
 
 
-WORDS = st.lists(st.sampled_from(["a", "b", "Å", "c", "dd", "é"]), min_size=0, max_size=4).map(" ".join)
+WORDS = st.lists(
+    st.sampled_from(["a", "b", "Å", "c", "dd", "é", "eightabc", "ninebytes", "ninebytez", "seventeenbytesabc"]),
+    min_size=0, max_size=4,
+).map(" ".join)  # fmt: skip
 
 
 @given(st.lists(st.tuples(WORDS, st.integers(0, 5)), max_size=12), st.lists(WORDS, max_size=5))
@@ -69,9 +72,9 @@ def test_matching_is_leftmost_longest_as_by_brute_force(names: list[tuple[str, i
     assert nameless == sum(not tokens(name) for name, _ in names)
     for query in [*queries, " x ".join(queries), " ".join(queries)]:
         data = as_bytes(query)
-        out, ends, token = room(len(data))
+        out, ends, known = room(len(data))
         found = np.empty(64, np.int32)
-        count = find_entities(trie, data, 0, len(data), out, ends, token, found)
+        count = find_entities(trie, data, 0, len(data), out, ends, known, found)
         assert count == len(set(found[:count])), "an entity counts once a line"
         assert set(map(int, found[:count])) == match(query, names)
 
@@ -86,6 +89,19 @@ def test_a_large_random_dictionary() -> None:
         data, found = as_bytes(query), np.empty(64, np.int32)
         count = find_entities(trie, data, 0, len(data), *room(len(data)), found)
         assert set(map(int, found[:count])) == match(query, list(zip(names, entities.tolist(), strict=True)))
+
+
+def test_long_tokens_with_equal_hashes() -> None:
+    """Found by inverting the hash: all 56 bits that are kept of it are the same."""
+    one, other = "04xx6hjf2t8fb2o4", "04xx6hjflf46dcdg"
+    keys = {int(token_key(as_bytes(token + " " * 8), 0, len(token))) for token in (one, other)}
+    assert len(keys) == 1
+    query = f"{other} {one} {other}x {other[:8]}"
+    for names in ([(one, 1)], [(other, 2)], [(one, 1), (other, 2)], [(f"{one} {other}", 3), (one, 4)]):
+        trie, _ = build_trie([name for name, _ in names], np.array([entity for _, entity in names], np.int32))
+        data, found = as_bytes(query), np.empty(64, np.int32)
+        count = find_entities(trie, data, 0, len(data), *room(len(data)), found)
+        assert set(map(int, found[:count])) == match(query, names)
 
 
 def test_bloom_filter_and_exact_table() -> None:

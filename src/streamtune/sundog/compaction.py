@@ -44,7 +44,7 @@ def _merger(
     def merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for bucket in batch.column(0).to_pylist():
-                parts = [part for name, groups, days in work[bucket] for part in read_groups(name, groups, days)]
+                parts = [read_groups(*of_file) for of_file in work[bucket]]
                 if parts:
                     note = json.dumps(write_pane(staging, bucket, Packed.joined(parts).merged()))
                     yield pa.RecordBatch.from_arrays([pa.array([note])], names=["note"])

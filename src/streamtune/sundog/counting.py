@@ -44,7 +44,7 @@ _REJECTS = pa.schema([("file", pa.string()), ("position", pa.int64()), ("reason"
 _REJECTS_OF = "rejects-"
 PANE_OPTIONS: dict[str, Any] = {
     # Coupons are bits of hashes: nothing to compress.
-    "compression": {"key": "ZSTD", "events": "ZSTD", "sketch": "NONE"},
+    "compression": {"keys": "ZSTD", "events": "ZSTD", "lengths": "ZSTD", "words": "NONE"},
     "use_dictionary": False,
     "write_statistics": False,
 }

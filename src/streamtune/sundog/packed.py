@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,10 @@ from streamtune.sundog.storage import locate
 BLOBS = pa.schema(
     [("bucket", pa.int32()), *((name, pa.binary()) for name in ("days", "keys", "events", "lengths", "words"))]
 )
-_PANE = pa.schema([("key", pa.int64()), ("events", pa.int64()), ("sketch", pa.binary())])
+PANE = pa.schema([(name, pa.binary()) for name in ("keys", "events", "lengths", "words")])
+_KINDS: dict[str, type[np.generic]] = {
+    "days": np.int32, "keys": np.uint32, "events": np.int64, "lengths": np.int32, "words": np.uint32
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,48 +74,46 @@ def to_blobs(packed: Iterable[tuple[int, Packed]]) -> pa.RecordBatch:
 
 def from_blob(batch: pa.RecordBatch, row: int) -> Packed:
     """The columns of one row of ``to_blobs``."""
-    kinds = {"days": np.int32, "keys": np.uint32, "events": np.int64, "lengths": np.int32, "words": np.uint32}
-    return Packed(**{name: np.frombuffer(batch.column(name)[row].as_buffer(), kind) for name, kind in kinds.items()})
+    return Packed(**{name: np.frombuffer(batch.column(name)[row].as_buffer(), kind) for name, kind in _KINDS.items()})
 
 
 def day_tables(merged: Packed) -> tuple[list[int], list[pa.Table]]:
-    """Rows that are sorted by day, as one table per day."""
+    """Rows that are sorted by day, as one table per day.
+
+    A table has one row, and each of its values is a whole column: what is read is used as it lies there, and windows,
+    which read a lot, need not take millions of small values apart.
+    """
     days, firsts = np.unique(merged.days, return_index=True)
     lasts = np.append(firsts[1:], len(merged.days))
     word_ends = np.concatenate([[0], np.cumsum(merged.lengths, dtype=np.int64)])
     tables = []
     for first, last in zip(firsts, lasts, strict=True):
-        begin, end = word_ends[first], word_ends[last]
-        offsets = ((word_ends[first : last + 1] - begin) * 4).astype(np.int32)
-        words = pa.py_buffer(merged.words[begin:end].tobytes())
-        sketches = pa.Array.from_buffers(pa.binary(), int(last - first), [None, pa.py_buffer(offsets), words])
-        keys, events = pa.array(merged.keys[first:last].astype(np.int64)), pa.array(merged.events[first:last])
-        tables.append(pa.Table.from_arrays([keys, events, sketches], schema=_PANE))
+        words = merged.words[word_ends[first] : word_ends[last]]
+        columns = (merged.keys[first:last], merged.events[first:last], merged.lengths[first:last], words)
+        tables.append(pa.Table.from_arrays(list(map(_one_value, columns)), schema=PANE))
     return [int(day) for day in days], tables
 
 
-def read_groups(address: str, groups: Sequence[int], days: Sequence[int]) -> list[Packed]:
-    """Row groups of a pane file, each with its day."""
+def _one_value(column: NDArray[Any]) -> pa.Array:
+    offsets = pa.py_buffer(np.array([0, column.nbytes], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(np.ascontiguousarray(column))])
+
+
+def read_groups(address: str, groups: Sequence[int], days: Sequence[int]) -> Packed:
+    """Row groups of a pane file, each of one day."""
     system, path = locate(address)
     with pq.ParquetFile(path, filesystem=system) as file:
-        return [
-            _of_table(file.read_row_group(group, use_threads=False), day)
-            for group, day in zip(groups, days, strict=True)
-        ]
+        table = file.read_row_groups(list(groups), use_threads=False)
+    rows = [value.as_buffer().size // 4 for chunk in table["keys"].chunks for value in chunk]
+    columns = {name: _flat(table[name], _KINDS[name]) for name in PANE.names}
+    return Packed(days=np.repeat(np.array(days, np.int32), rows), **columns)
 
 
-def _of_table(table: pa.Table, day: int) -> Packed:
-    table = table.combine_chunks()
-    if table.num_rows == 0:
-        return Packed.empty()
-    sketch = table["sketch"].chunk(0)
-    _, offsets, data = sketch.buffers()
-    ends = np.frombuffer(offsets, np.int32)[sketch.offset : sketch.offset + len(sketch) + 1]
-    words = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].view(np.uint32) if data else np.empty(0, np.uint32)
-    return Packed(
-        np.full(table.num_rows, day, np.int32),
-        table["key"].to_numpy().astype(np.uint32),
-        table["events"].to_numpy(),
-        (np.diff(ends) // 4).astype(np.int32),
-        words,
-    )
+def _flat(column: pa.ChunkedArray, kind: type[np.generic]) -> NDArray[Any]:
+    """All values of a column of bytes, one behind the other."""
+    parts = []
+    for chunk in column.chunks:
+        _, offsets, data = chunk.buffers()
+        ends = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        parts.append(np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]].view(kind))
+    return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, kind)])

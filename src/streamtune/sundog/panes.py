@@ -1,8 +1,8 @@
 """The state: daily partial aggregates (*panes*), and the list of those that count.
 
-A part is what one batch of files added: a Parquet file per bucket, with a row group per day. A manifest names the
-parts; putting the next manifest beside the others in one atomic step is what commits a batch. A batch that is done
-again finds its id there and adds nothing. Windows are made by merging the row groups of their days.
+A part is what one batch of files added: a Parquet file per bucket, with a row group per day (``packed``). A manifest
+names the parts; putting the next manifest beside the others in one atomic step is what commits a batch. A batch that is
+done again finds its id there and adds nothing. Windows are made by merging the row groups of their days.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamtune.spark.files import Files
 from streamtune.sundog import storage
 from streamtune.sundog.errors import SundogError
 
-VERSION = 1
+VERSION = 2  # 1 had a row per key in its pane files
 
 
 class Counts(Frozen):

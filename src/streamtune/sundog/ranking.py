@@ -7,7 +7,7 @@ by users, then events, then the related entity's id, so that a ranking never dep
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -87,25 +87,30 @@ def tables(
     matrix = compute_features(counts, int(totals.events[0]), int(totals.users[0]))
     score = scorer.score(matrix)
     place, rank = top_rows(counts, score, top)
-    entity, related = ids.take(pa.array(counts.entity)), ids.take(pa.array(counts.related))
-    numbers = [pa.array(getattr(counts, name)) for name in COUNTS]
-    plain = [name for name in FEATURES if name not in _CODES]
-    features = [pa.array(matrix[:, FEATURES.index(name)]) for name in plain]
-    codes = [pa.array(getattr(counts, name)) for name in _CODES]
+    numbers = [getattr(counts, name) for name in COUNTS]
+    features = [matrix[:, number] for number, name in enumerate(FEATURES) if name not in _CODES]
+    codes = [getattr(counts, name) for name in _CODES]
+    entity, related = _named(ids, counts.entity), _named(ids, counts.related)
     chosen = pa.array(place)
+    columns = [rank.astype(np.int32), score[place].astype(np.float32), *(column[place] for column in numbers)]
     return (
-        pa.Table.from_arrays([entity, related, *numbers, *features, *codes], schema=_schema(FEATURE_TABLE)),
-        pa.Table.from_arrays(
-            [
-                entity.take(chosen),
-                related.take(chosen),
-                pa.array(rank, pa.int32()),
-                pa.array(score[place].astype(np.float32)),
-                *(column.take(chosen) for column in numbers),
-            ],
-            schema=_schema(RANKING_TABLE),
-        ),
+        _table(FEATURE_TABLE, [entity, related], [*numbers, *features, *codes]),
+        _table(RANKING_TABLE, [entity.take(chosen), related.take(chosen)], columns),
     )
+
+
+def _named(ids: pa.StringArray, numbers: NDArray[np.int32]) -> pa.DictionaryArray:
+    """Ids as a column that names each of them once: millions of texts need not be made to be written."""
+    is_used = np.zeros(len(ids), np.bool_)
+    is_used[numbers] = True
+    place = np.cumsum(is_used, dtype=np.int32) - 1
+    return pa.DictionaryArray.from_arrays(pa.array(place[numbers]), ids.take(pa.array(np.flatnonzero(is_used))))
+
+
+def _table(kind: str, names: list[pa.DictionaryArray], columns: list[NDArray[Any]]) -> pa.Table:
+    """To be written without Arrow's own schema (``store_schema``): then readers get ids as plain texts."""
+    named = [field.name for field in _schema(kind)]
+    return pa.Table.from_arrays([*names, *map(pa.array, columns)], names=named)
 
 
 def top_rows(

@@ -1,9 +1,10 @@
 """Windows by merging panes, then features, scores and rankings: phases 2 and 3 on Spark.
 
-A window of w days that ends on a day is that day and the w − 1 before it, UTC. One task per bucket merges the panes of
-the window's days and keeps the numbers; those of entities go to every task, those of a pair, in both directions, to the
-task of its first entity. From there on an entity and all that is related to it are in one place: features, score and
-rank need no further shuffle, and every task writes its part of the two tables itself.
+A window of w days that ends on a day is that day and the w − 1 before it, UTC. A task merges the panes of the window's
+days in some buckets and keeps the numbers; one shuffle brings those of entities to every task, those of a pair, in both
+directions, to the task of its first entity. From there on an entity and all that is related to it are in one place:
+features, score and rank need nothing else, and every task writes its part of the two tables itself. It is one Spark
+job, since much of what a window costs is the job and not the work.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import Broadcast
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from streamtune.sundog import storage
 from streamtune.sundog.knowledge import Knowledge
@@ -28,14 +30,19 @@ from streamtune.sundog.panes import Panes, State, live_files
 from streamtune.sundog.ranking import FEATURE_TABLE, RANKING_TABLE, Scorer, pair_counts, tables
 from streamtune.sundog.workers import settle
 
-_NUMBERS = "target int, keys binary, events binary, users binary"
+_NUMBERS = "target int, single boolean, keys binary, events binary, users binary"
 _NUMBER_SCHEMA = pa.schema(
-    [("target", pa.int32()), ("keys", pa.binary()), ("events", pa.binary()), ("users", pa.binary())]
+    [("target", pa.int32()), ("single", pa.bool_()), *((name, pa.binary()) for name in ("keys", "events", "users"))]
 )
 _NOTE_SCHEMA = pa.schema([("note", pa.string())])
 _TASK_ROWS = 4_000_000
 _EPOCH = date(1970, 1, 1).toordinal()
-FEATURE_OPTIONS: dict[str, Any] = {"compression": "SNAPPY", "use_dictionary": ["entity", "related"]}
+FEATURE_OPTIONS: dict[str, Any] = {
+    "compression": "SNAPPY",
+    "use_dictionary": ["entity", "related"],
+    "write_statistics": ["entity", "related"],
+    "store_schema": False,
+}
 
 
 class Catalogue(NamedTuple):
@@ -122,18 +129,11 @@ def rank_window(
         storage.make_folder(f"{staging}/{table}")
     tasks = _tasks(spark, state, set(days))
     numbers = spark.range(0, state.buckets, 1, tasks).mapInArrow(window_counter(work, catalogue, tasks), _NUMBERS)
-    numbers.persist()
+    ranked = numbers.repartitionById(tasks, "target").mapInArrow(ranker(catalogue, scorer, staging, top), "note string")
     try:
-        totals = spark.sparkContext.broadcast(_totals(numbers, len(catalogue.value.ids)))
-        ranked = (
-            numbers.where("target >= 0")
-            .repartitionById(tasks, "target")
-            .mapInArrow(ranker(catalogue, totals, scorer, staging, top), "note string")
-        )
-        notes = [json.loads(row.note) for row in ranked.collect()]
-        _publish(out, staging, day, window, notes)
+        notes = [json.loads(row.note) for row in ranked.collect()]  # one per task
+        _publish(out, staging, day, window, [note for note in notes if note["pairs"]])
     finally:
-        numbers.unpersist()
         storage.delete_folder(staging)
     return Ranked(
         day,
@@ -141,8 +141,8 @@ def rank_window(
         pairs=sum(note["pairs"] for note in notes),
         entities=sum(note["entities"] for note in notes),
         ranked=sum(note["ranked"] for note in notes),
-        events=int(totals.value.events[0]),
-        users=int(totals.value.users[0]),
+        events=max((note["events"] for note in notes), default=0),
+        users=max((note["users"] for note in notes), default=0),
     )
 
 
@@ -155,15 +155,14 @@ def _tasks(spark: SparkSession, state: State, days: set[int]) -> int:
 def window_counter(
     work: list[list[tuple[str, tuple[int, ...], tuple[int, ...]]]], catalogue: Broadcast[Catalogue], targets: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """First task: numbers of buckets in; events and users of entities (target −1) and of directed pairs out."""
+    """First task: numbers of buckets in; events and users of single entities and of directed pairs out."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for bucket in batch.column(0).to_pylist():
-                parts = [part for name, groups, days in work[bucket] for part in read_groups(name, groups, days)]
-                if not parts:
-                    continue
-                yield _directed(*Packed.joined(parts).totals(), catalogue.value, targets)
+                parts = [read_groups(*of_file) for of_file in work[bucket]]
+                if parts:
+                    yield _directed(*Packed.joined(parts).totals(), catalogue.value, targets)
         settle()
 
     return count
@@ -174,68 +173,66 @@ def _directed(
 ) -> pa.RecordBatch:
     """Rows per target. The key of a directed pair is 2 × its number, plus 1 if it goes from high to low."""
     entities = len(catalogue.ids)
-    single = keys <= entities
-    of_row = [-1]
-    rows = [(keys[single], events[single], users[single])]
-    pair = keys[~single] - entities - 1
+    is_single = keys <= entities
+    single = (keys[is_single], events[is_single], users[is_single])
+    pair = keys[~is_single] - entities - 1
     directed = np.concatenate([2 * pair, 2 * pair + 1])
-    first = np.concatenate([catalogue.low[pair], catalogue.high[pair]])
-    target = first % targets
+    target = np.concatenate([catalogue.low[pair], catalogue.high[pair]]) % targets
     order = np.argsort(target, kind="stable")
-    both = np.tile(events[~single], 2)[order], np.tile(users[~single], 2)[order]
-    directed = directed[order]
     starts = np.searchsorted(target[order], np.arange(targets + 1))
-    for number in range(targets):
-        begin, end = starts[number], starts[number + 1]
-        if end > begin:
-            of_row.append(number)
-            rows.append((directed[begin:end], both[0][begin:end], both[1][begin:end]))
-    columns = [pa.array(of_row, pa.int32())]
-    columns += [pa.array([row[place].tobytes() for row in rows], pa.binary()) for place in range(3)]
-    return pa.RecordBatch.from_arrays(columns, schema=_NUMBER_SCHEMA)
-
-
-def _totals(numbers: DataFrame, entities: int) -> Totals:
-    totals = Totals(np.zeros(entities + 1, np.int64), np.zeros(entities + 1, np.int64))
-    for row in numbers.where("target < 0").collect():
-        keys = np.frombuffer(row.keys, np.int64)
-        totals.events[keys] = np.frombuffer(row.events, np.int64)
-        totals.users[keys] = np.frombuffer(row.users, np.int64)
-    return totals
+    both = (directed[order], np.tile(events[~is_single], 2)[order], np.tile(users[~is_single], 2)[order])
+    rows = [
+        (number, of_entities, columns)
+        for number, (begin, end) in enumerate(pairwise(starts))
+        for of_entities, columns in ((True, single), (False, tuple(column[begin:end] for column in both)))
+    ]
+    made = [pa.array([number for number, _, _ in rows], pa.int32()), pa.array([kind for _, kind, _ in rows])]
+    made += [pa.array([columns[place].tobytes() for _, _, columns in rows], pa.binary()) for place in range(3)]
+    return pa.RecordBatch.from_arrays(made, schema=_NUMBER_SCHEMA)
 
 
 def ranker(
-    catalogue: Broadcast[Catalogue], totals: Broadcast[Totals], scorer: Broadcast[Scorer], staging: str, top: int
+    catalogue: Broadcast[Catalogue], scorer: Broadcast[Scorer], staging: str, top: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Second task: directed pairs of some entities in, their parts of the two tables written, a note out."""
+    """Second task: numbers of all entities and of some directed pairs in, the tables of these written, a note out."""
 
     def rank(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[tuple[NDArray[np.int64], ...]] = []
-        for batch in batches:
-            columns = [batch.column(name) for name in ("keys", "events", "users")]
-            held += [
-                tuple(np.frombuffer(column[row].as_buffer(), np.int64) for column in columns)
-                for row in range(batch.num_rows)
-            ]
-        if not held:
-            return
-        directed, events, users = (np.concatenate([row[place] for row in held]) for place in range(3))
-        counts = pair_counts(directed, events, users, catalogue.value, totals.value)
-        features, rankings = tables(counts, catalogue.value.ids, totals.value, scorer.value, top)
-        name = f"{uuid.uuid4().hex}.parquet"
-        storage.write_parquet(f"{staging}/{FEATURE_TABLE}/{name}", [features], **FEATURE_OPTIONS)
-        storage.write_parquet(f"{staging}/{RANKING_TABLE}/{name}", [rankings], **FEATURE_OPTIONS)
-        note = {
-            "first": int(counts.entity.min()),
-            "name": name,
-            "pairs": features.num_rows,
-            "entities": len(np.unique(counts.entity)),
-            "ranked": rankings.num_rows,
-        }
+        totals, pairs = _gathered(batches, len(catalogue.value.ids))
+        note: dict[str, Any] = {"pairs": 0, "entities": 0, "ranked": 0}
+        note |= {"events": int(totals.events[0]), "users": int(totals.users[0])}
+        if len(pairs[0]):
+            counts = pair_counts(*pairs, catalogue.value, totals)
+            features, rankings = tables(counts, catalogue.value.ids, totals, scorer.value, top)
+            name = f"{uuid.uuid4().hex}.parquet"
+            storage.write_parquet(f"{staging}/{FEATURE_TABLE}/{name}", [features], **FEATURE_OPTIONS)
+            storage.write_parquet(f"{staging}/{RANKING_TABLE}/{name}", [rankings], **FEATURE_OPTIONS)
+            note |= {"first": int(counts.entity[0]), "name": name, "pairs": features.num_rows}
+            note |= {"entities": 1 + int((np.diff(counts.entity) != 0).sum()), "ranked": rankings.num_rows}
         yield pa.RecordBatch.from_arrays([pa.array([json.dumps(note)])], schema=_NOTE_SCHEMA)
         settle()
 
     return rank
+
+
+Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], entities: int) -> tuple[Totals, Columns]:
+    """The numbers of all entities, and those of the pairs that came to this task: keys, events, users."""
+    totals = Totals(np.zeros(entities + 1, np.int64), np.zeros(entities + 1, np.int64))
+    held: list[list[NDArray[np.int64]]] = [[], [], []]
+    for batch in batches:
+        columns = [batch.column(name) for name in ("keys", "events", "users")]
+        for row, single in enumerate(batch.column("single").to_pylist()):
+            keys, events, users = (np.frombuffer(column[row].as_buffer(), np.int64) for column in columns)
+            if single:
+                totals.events[keys], totals.users[keys] = events, users
+            else:
+                for of_column, values in zip(held, (keys, events, users), strict=True):
+                    of_column.append(values)
+    nothing = np.empty(0, np.int64)
+    keys, events, users = (np.concatenate([nothing, *of_column]) for of_column in held)
+    return totals, (keys, events, users)
 
 
 def _publish(out: str, staging: str, day: date, window: int, notes: list[dict[str, Any]]) -> None:

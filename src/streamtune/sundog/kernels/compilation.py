@@ -21,7 +21,19 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 def compiled(function: Kernel) -> Kernel:
     """Compile at first use; Spark's Python workers load what the first of them compiled."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    return _compiled(function)
+
+
+def inlined(function: Kernel) -> Kernel:
+    """Compile as a part of every kernel that calls it.
+
+    A call that hands on arrays counts their references, up and down: in inner loops that costs more than the work.
+    """
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: Kernel, **more: Any) -> Kernel:
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **more}
     config: Any = numba.config
     usual = config.CACHE_DIR
     try:

@@ -39,16 +39,16 @@ def scan(
     for line in range(lines):
         longest = max(longest, ends[line] - begins[line])
     room = longest * MOST_GROWTH + 8
-    folded, token_ends, token = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.int32)
+    folded, token_ends, known = np.empty(room, np.uint8), np.empty(room, np.int32), np.empty(room, np.uint64)
     found = np.empty(64, np.int32)
     sightings, of_slot = np.empty(4 * lines + 64, np.uint64), np.empty(4 * lines + 64, np.uint16)
     outcome, pairs = np.empty(lines, np.uint8), np.zeros(3, np.int64)
     size = 0
     for line in range(lines):
-        count = find_entities(trie, data, begins[line], ends[line], folded, token_ends, token, found)
+        count = find_entities(trie, data, begins[line], ends[line], folded, token_ends, known, found)
         while count > len(found):
             found = np.empty(4 * count, np.int32)
-            count = find_entities(trie, data, begins[line], ends[line], folded, token_ends, token, found)
+            count = find_entities(trie, data, begins[line], ends[line], folded, token_ends, known, found)
         if count == BROKEN:
             outcome[line] = NOT_UTF8
             continue

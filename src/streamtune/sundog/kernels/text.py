@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtune.sundog.kernels.compilation import compiled
+from streamtune.sundog.kernels.compilation import compiled, inlined
 
 SPACE = 0x20
 TABLE_SIZE = 0x20000  # the planes in which scripts are; CJK extensions above are letters and fold to themselves
@@ -81,7 +81,7 @@ def folding() -> Folding:
     return Folding(pool[:128].copy(), start, pool)
 
 
-@compiled
+@inlined
 def fold_bytes(
     table: Folding, data: NDArray[np.uint8], begin: int, end: int, folded: NDArray[np.uint8], ends: NDArray[np.int32]
 ) -> int:
