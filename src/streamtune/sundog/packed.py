@@ -89,7 +89,8 @@ def day_tables(merged: Packed) -> tuple[list[int], list[pa.Table]]:
     tables = []
     for first, last in zip(firsts, lasts, strict=True):
         words = merged.words[word_ends[first] : word_ends[last]]
-        columns = (merged.keys[first:last], merged.events[first:last], merged.lengths[first:last], words)
+        columns: list[NDArray[Any]] = [merged.keys[first:last], merged.events[first:last]]
+        columns += [merged.lengths[first:last], words]
         tables.append(pa.Table.from_arrays(list(map(_one_value, columns)), schema=PANE))
     return [int(day) for day in days], tables
 

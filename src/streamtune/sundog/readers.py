@@ -74,9 +74,9 @@ def plan_slices(files: Iterable[str], slice_bytes: int, slice_rows: int) -> tupl
     rejects: list[Reject] = []
     for path in files:
         try:
-            if path.endswith(".parquet"):
+            if path.lower().endswith(".parquet"):
                 slices.extend(_parquet_slices(path, slice_rows))
-            elif path.endswith(".gz"):
+            elif path.lower().endswith(".gz"):
                 slices.append(Slice(path=path, parquet=False, begin=0, end=-1, weight=6 * size_of(path)))
             else:
                 size = size_of(path)

@@ -78,7 +78,7 @@ def table2(judgements: Judgements) -> Finding:
 def fig3(judgements: Judgements) -> Finding:
     """NDCG by epoch and window, and several measures for the longest window."""
     days, windows = judgements.days, judgements.arena.scale.windows
-    tables, pictures = [], []
+    tables, pictures, checks = [], [], []
     for kind in KINDS:
         rows = [
             (
@@ -91,6 +91,7 @@ def fig3(judgements: Judgements) -> Finding:
         tables.append(Shown(f"{kind}", headings, tuple(rows)))
         series = {epoch: [mean(days, own(epoch, w), kind, "NDCG@10") for w in windows] for epoch in EPOCHS}
         pictures.append(grouped_bars([f"{w} days" for w in windows], series, f"{kind}: NDCG@10", None))
+        checks += [_more_is_better(kind, epoch, series[epoch]) for epoch in EPOCHS]
         longest = windows[-1]
         rows = [
             (name, *(f"{mean(days, own(epoch, longest), kind, name):.4f}" for epoch in EPOCHS)) for name in MEASURES
@@ -103,7 +104,14 @@ def fig3(judgements: Judgements) -> Finding:
         "new data gives rankings that are fresher and more relevant, the more so with longer windows",
         tables=tuple(tables),
         pictures=tuple(pictures),
+        checks=tuple(checks),
     )
+
+
+def _more_is_better(kind: str, epoch: str, by_window: list[float]) -> Check:
+    """Section 4, "More data is better": the thesis saw it in all cases but one."""
+    shown = ", ".join(f"{value:.4f}" for value in by_window)
+    return Check(f"{kind}, {epoch} data: the longer the window the better", shown, sorted(by_window) == by_window)
 
 
 def table4(judgements: Judgements) -> Finding:
@@ -234,6 +242,8 @@ def fig4(judgements: Judgements) -> Finding:
                 "recent against new": p
             }
             as_good = recent >= new or p >= _LEVEL
+            old, p_old = float(got[OLD, w].mean()), p_value(got[OLD, w], got[NEW, w])
+            checks.append(_direction(f"{kind}, {w} days: a twenty-day-old model is worse", new, old, p_old))
             checks.append(
                 Check(
                     f"{kind}, {w} days: a ten-day-old model is as good",
