@@ -26,7 +26,10 @@ $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(TORCH_INDEX)" || { echo "    On Linux, plain PyPI serves that torch with CUDA instead: several GB more. To avoid them:"; \
 	  echo "    make env TORCH_INDEX=https://download.pytorch.org/whl/cpu"; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@{ $(BIN)/python -m pip install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --require-hashes --requirement requirements.lock && \
+	@grep -v '^torch==' requirements.lock > $(VENV)/hashed.txt
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --no-deps --require-hashes --requirement $(VENV)/hashed.txt && \
+	   $(BIN)/python -m pip install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) "$$(grep -o '^torch==[0-9.]*' requirements.lock)" && \
+	   $(BIN)/python -m pip check && \
 	   $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable . ; } \
 	   > $(VENV)/pip.log 2>&1 || { grep -v '^WARNING: Location' $(VENV)/pip.log | tail -n 15; \
 	   echo "pip could not build the environment (whole log: $(VENV)/pip.log). Fix the cause above and run 'make env' again."; exit 1; }

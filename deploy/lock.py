@@ -1,16 +1,13 @@
 """Writes the hashes of all files of every pinned version into requirements.lock, so that pip installs nothing else.
 
-    .venv/bin/python deploy/lock.py                             # after a pin was changed
-    .venv/bin/python deploy/lock.py --wheel torch-2.13.0+cpu-…  # the CPU build of torch, which the index may not have
+    .venv/bin/python deploy/lock.py    # after a pin was changed
 
 The index is asked for what it lists, on all platforms; ``pip install --require-hashes`` then takes a file only if it is
-one of these. Hashes of wheels given by hand are kept as long as their pin stays.
+one of these. torch goes without: its CPU build comes from another index, and PyPI's brings CUDA packages of its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +16,7 @@ from urllib.parse import unquote
 import httpx
 from pip._internal.models.index import PyPI
 
+UNHASHED = "torch"
 LOCK = Path(__file__).parents[1] / "requirements.lock"
 
 
@@ -52,17 +50,13 @@ def write(pins: dict[str, tuple[str, list[str]]]) -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    arguments.add_argument("--wheel", type=Path, nargs="*", default=[], help="files that the index does not list")
-    given = arguments.parse_args().wheel
     pins = read(LOCK.read_text(encoding="utf-8"))
     with httpx.Client(timeout=60, follow_redirects=True) as client, ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda one: listed(client, one[0], one[1][0]), pins.items()))
-    for (name, (version, kept)), hashes in zip(list(pins.items()), found, strict=True):
-        by_hand = [hashlib.sha256(w.read_bytes()).hexdigest() for w in given if w.name.startswith(f"{name}-{version}")]
-        if not hashes and not by_hand:
+    for (name, (version, _)), hashes in zip(list(pins.items()), found, strict=True):
+        if not hashes:
             raise SystemExit(f"the index lists no file of {name} {version}: check the pin")
-        pins[name] = (version, [*hashes, *by_hand, *(kept if name == "torch" else [])])
+        pins[name] = (version, [] if name == UNHASHED else hashes)
     LOCK.write_text(write(pins), encoding="utf-8")
     print(f"{len(pins)} pins, {sum(len(hashes) for _, hashes in pins.values())} hashes")
 
