@@ -11,7 +11,7 @@ from service.soak import Soak
 
 @pytest.mark.slow
 def test_hours_with_faults_and_kills_break_no_law(tmp_path: Path) -> None:
-    soak = Soak(tmp_path, seed=1, jobs=3)
+    soak = Soak(tmp_path, seed=1, jobs=3, window_s=120)
     soak.run(12 * 3600, kills=40)
     soak.settle()
     told = soak.report()
