@@ -3,7 +3,8 @@
 Each step (ingest in batch and as a stream, label, featurise, cluster, pretrain) runs as a real ``streamtune`` process
 in a session of its own. At a moment drawn by the seed after its first progress the whole session is killed, JVM
 included. What is there then must be what was there before, or parts of the result that are whole; after the step has
-run again, its tables are those of an undisturbed run, row for row, and nothing is left over. Prints a matrix and writes
+run again, its tables are those of an undisturbed run, row for row, and nothing is left over; two undisturbed runs must
+compare equal, or the benchmark stops. Prints a matrix and writes
 ``benchmarks/results/kill_pipeline.json``. KILLS (10): how often each step is killed; STEPS: which of them; SEED.
 Every trial is noted in WORK (build/kill): started again, the benchmark goes on; remove the folder to begin anew. Calls
 with different STEPS may run beside each other once the folders that they start from are made.
@@ -25,7 +26,7 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).parents[1] / "tests")  # in the place of this folder, which has a history.py
 
-from history.killing import Ended, leftovers, manifest_of, run_step, table_rows  # noqa: E402
+from history.killing import Ended, bundle_of, leftovers, manifest_of, run_step, table_rows  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "kill_pipeline.json"
 SPARK = ("--spark-master", "local[2]", "--spark-conf", "spark.driver.memory=1g")
@@ -83,15 +84,8 @@ def clustered(place: Path) -> State:
 
 
 def pretrained(place: Path) -> State:
-    """The bundle as a reader takes it, every checksum proven; times aside."""
-    from streamtune.models.bundle import ModelBundle
-
-    folder = place / "model"
-    if not folder.exists():
-        return {"model": None}
-    manifest = ModelBundle.load(folder).manifest.model_dump(mode="json")
-    manifest["members"] = [{**member, "seconds": 0} for member in manifest["members"]]
-    return {"model": json.dumps({**manifest, "data": manifest["data"]}, sort_keys=True)}
+    """The bundle as a reader takes it, and the table that it was trained on."""
+    return {"model": bundle_of(place / "model"), **tables("training")(place)}
 
 
 def has_shuffled(place: Path) -> bool:
@@ -209,6 +203,8 @@ def what_is_there(now: State, before: State, after: State) -> str:
         return "before"
     if now == after:
         return "after"
+    if all(now[name] in (before[name], after[name]) for name in now):  # one output is new, another not yet
+        return "parts"
     counted = [name for name, rows in now.items() if isinstance(rows, Counter)]
     if len(counted) == len(now) > 1 and all(now[name] <= before[name] + after[name] for name in counted):
         return "parts"
@@ -252,16 +248,26 @@ def trials_of(step: Step, work: Path, seeds: range) -> None:
         return
     place = place_for(step, work)
     before = step.outputs(place)
-    whole = run_step(step.arguments(place), place.parent, partial(step.announced, place))
-    if whole.code != 0:
-        raise SystemExit(f"{step.name} failed undisturbed:\n{whole.log}")
+    whole = undisturbed(step, place)
     after = step.outputs(place)
+    place = place_for(step, work)
+    undisturbed(step, place)
+    # A comparison that counts what differs in any two runs would say nothing, and so would one that sees no difference.
+    if step.outputs(place) != after or before == after:
+        raise SystemExit(f"{step.name}: two undisturbed runs must compare equal, and not with what was there before")
     for seed in waiting:
         trial = try_one(step, work, seed, before, after, whole.after_first_s)
         show(trial)
         with notes.open("a") as file:
             file.write(json.dumps(asdict(trial)) + "\n")
     shutil.rmtree(place.parent, ignore_errors=True)
+
+
+def undisturbed(step: Step, place: Path) -> Ended:
+    ended = run_step(step.arguments(place), place.parent, partial(step.announced, place))
+    if ended.code != 0:
+        raise SystemExit(f"{step.name} failed undisturbed:\n{ended.log}")
+    return ended
 
 
 def noted_trials(notes: Path) -> list[Trial]:

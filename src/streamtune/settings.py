@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Self
 
-from pydantic import ConfigDict, ValidationError
+from annotated_types import Le
+from pydantic import ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
+
+# numpy and scikit-learn take no larger one.
+LARGEST_SEED = 2**32 - 1
+# What counts things: no machine of ours gets further, and the libraries below us overflow.
+LARGEST_NUMBER = 2**31 - 1
 
 # What pydantic's kinds of errors mean to a user; the braces are filled from the error's own context.
 _MEANINGS = {
@@ -36,6 +42,15 @@ _MEANINGS = {
     "tuple_type": "must be a list",
     "frozen_set_type": "must be a list",
 }
+
+
+def later_seed(seed: int, step: int) -> int:
+    """The seed of the next draw, within the limit however large the first one is.
+
+    >>> later_seed(7, 1), later_seed(LARGEST_SEED, 1)
+    (8, 0)
+    """
+    return (seed + step) % (LARGEST_SEED + 1)
 
 
 class SettingsError(StreamTuneError):
@@ -78,6 +93,8 @@ class Settings(Frozen):
             super().__init__(**named)
         except ValidationError as error:
             raise SettingsError(explain(error, type(self), type(self).__name__)) from None
+        except UnicodeEncodeError as error:  # pydantic cannot hand on a message with such a text
+            raise SettingsError(_not_text(error, type(self).__name__)) from None
 
     # pydantic checks nested settings itself then, without calling the method above: errors keep their whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -96,6 +113,21 @@ class Settings(Frozen):
             return cls.model_validate(dict(values))
         except ValidationError as error:
             raise SettingsError(explain(error, cls, place or cls.__name__)) from None
+        except UnicodeEncodeError as error:
+            raise SettingsError(_not_text(error, place or cls.__name__)) from None
+
+    @model_validator(mode="after")
+    def _countable(self) -> Self:
+        """No number is larger than anything that can be counted, unless its own limit says so."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if (
+                type(value) is int
+                and abs(value) > LARGEST_NUMBER
+                and not any(isinstance(one, Le) for one in field.metadata)
+            ):
+                raise ValueError(f"{name} must be at most {LARGEST_NUMBER}, but got {value:.3g}")
+        return self
 
     def replace(self, **changes: Any) -> Self:
         """The same settings with some changed; checked like new ones."""
@@ -116,6 +148,10 @@ def explain(error: ValidationError, kind: type[Settings], place: str) -> str:
     if first["type"] == "missing":
         return f"{where} is missing: it has no default"
     return f"{where} {_meaning(first)}, but got {first['input']!r}"
+
+
+def _not_text(error: UnicodeEncodeError, place: str) -> str:
+    return f"{place}: every text must be UTF-8, but got {error.object[error.start : error.end]!r}: type it again"
 
 
 def unknown(place: str, name: str, known: list[str], what: str = "setting") -> str:

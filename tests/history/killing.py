@@ -108,6 +108,24 @@ def _rows_of(file: Path, table: Path) -> list[str]:
     return [json.dumps({**row, **keys}, sort_keys=True, default=str) for row in pq.ParquetFile(file).read().to_pylist()]
 
 
+# When and by which process an encoder was trained, and how long that took: no two runs agree on these.
+OF_ONE_RUN = ("seconds", "trained_at", "trained_by")
+
+
+def bundle_of(folder: Path) -> dict[str, Any] | None:
+    """What a bundle says, every checksum proven, without what only one run can say; None where there is none.
+
+    The checksums are of all files, so weights, warm-up data and priors are compared byte by byte.
+    """
+    from streamtune.models.bundle import ModelBundle
+
+    if not folder.exists():
+        return None
+    manifest = ModelBundle.load(folder).manifest.model_dump(mode="json")
+    members = [{name: member[name] for name in member if name not in OF_ONE_RUN} for member in manifest["members"]]
+    return {**manifest, "members": members}
+
+
 def leftovers(location: Path) -> list[str]:
     """What nobody needs any more: parts that no manifest names, staged rows, files and folders half written."""
     found = [path for path in (location / "_staging").glob("*") if not path.name.startswith(".")]

@@ -13,7 +13,7 @@ import re
 import stat
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -57,14 +57,16 @@ class PlainFolder:
     salvaged: dict[str, list[PlainRow]] = field(default_factory=dict)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     long_lines: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # by which a file is read, where links lead to it
 
 
 def read_folder(folder: Path, max_line_bytes: int) -> PlainFolder:
     found = PlainFolder()
     for real, path in sorted(_files(folder).items()):
         found.files += 1
+        found.names[real] = path
         name = os.path.basename(path)
-        if name.lower().endswith(_NOT_READ) or _has_bad_colon(path) or not _is_clean(real) or not _is_ordinary(real):
+        if name.lower().endswith(_NOT_READ) or _has_bad_colon(path) or not _is_clean(path) or not _is_ordinary(real):
             found.refused[_spelled(real), "unsupported_file"] += 1
         elif name.lower().endswith(".parquet"):
             _read_parquet(real, found)
@@ -79,7 +81,7 @@ def _has_bad_colon(path: str) -> bool:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """Real path → shortest path of every file that is not hidden."""
+    """Real path → shortest path of every file that is not hidden; one that Java can spell goes before any other."""
     names: dict[str, str] = {}
     seen: set[str] = set()
     waiting = [str(folder)]
@@ -95,7 +97,8 @@ def _files(folder: Path) -> dict[str, str]:
                 waiting.append(entry.path)
                 continue
             real = os.path.realpath(entry.path)
-            names[real] = min(names.get(real, entry.path), entry.path, key=lambda path: (len(path), path))
+            both = (names.get(real, entry.path), entry.path)
+            names[real] = min(both, key=lambda path: (not _is_clean(path), len(path), path))
     return names
 
 
@@ -339,9 +342,10 @@ def differences(plain: PlainFolder, stored: Stored) -> list[str]:
             f"rejected files: expected {dict(plain.refused - refused)}, got {dict(refused - plain.refused)}"
         )
     rows = plain.rows + _read_of_damaged(plain, stored)
-    expected_rejected, expected_runs = _judged(rows, stored)
+    expected, expected_runs = _judged(rows, stored, plain.names)
     rejected = Counter(_placed(row, plain) for row in stored.rejected if row[1] and not _is_piece(row, plain))
-    expected_rejected = Counter({_placed(row, plain): count for row, count in expected_rejected.items()})
+    # Several rows of a file with a skipped line may become one entry here: they are counted, not put over each other.
+    expected_rejected = Counter(_placed(row, plain) for row in expected.elements())
     wrong, missing = rejected - expected_rejected, expected_rejected - rejected
     problems += [f"rejected, but should not be so: {row}" for row in list(wrong)[:5]]
     problems += [f"should be rejected: {row}" for row in list(missing)[:5]]
@@ -365,14 +369,15 @@ def _is_piece(row: RejectedRow, plain: PlainFolder) -> bool:
 
 def _read_of_damaged(plain: PlainFolder, stored: Stored) -> list[PlainRow]:
     """Of a damaged file a first part was read, perhaps with a line cut off at its end: which rows are these?"""
-    rows = []
+    rows: list[PlainRow] = []
+    taken = _kept_of_whole(plain, stored)
     for path, salvaged in plain.salvaged.items():
         seen = {
             position: (reasons, raw) for file, position, reasons, raw in stored.rejected if file == path and position
         }
         for row in salvaged:
             known = (row.record or {}).get("run_id")
-            kept = known in stored.runs and not row.reasons
+            kept = known in stored.runs and known not in taken and not row.reasons
             if row.position in seen and seen[row.position][1] == row.raw:
                 rows.append(row)
             elif row.position in seen:  # cut off
@@ -380,15 +385,32 @@ def _read_of_damaged(plain: PlainFolder, stored: Stored) -> list[PlainRow]:
                 break
             elif kept and _plain(stored.runs[known]) == _expected(row.record or {}):
                 rows.append(row)
+                taken.add(known)
             else:
                 break
     return rows
 
 
-def _judged(rows: list[PlainRow], stored: Stored) -> tuple[Counter[Any], dict[str, Record]]:
+def _kept_of_whole(plain: PlainFolder, stored: Stored) -> set[Any]:
+    """Runs of which a whole file has a row that was not rejected: another such row was not kept, so it was not read."""
+    sound = [row for row in plain.rows if row.record and not row.reasons]
+    rejected = Counter(_spot(row[0], row[1], row[3], plain) for row in stored.rejected)
+    found = Counter(_spot(row.file, row.position, row.raw, plain) for row in sound)
+    left = found - rejected
+    return {(row.record or {}).get("run_id") for row in sound if left[_spot(row.file, row.position, row.raw, plain)]}
+
+
+def _spot(file: str, position: int, raw: str, plain: PlainFolder) -> tuple[str, int, str]:
+    """Where a row is: by its position, or by its text where positions are not exact."""
+    return (file, -1, raw) if file in plain.long_lines else (file, position, "")
+
+
+def _judged(
+    rows: list[PlainRow], stored: Stored, names: Mapping[str, str]
+) -> tuple[Counter[RejectedRow], dict[str, Record]]:
     """What must be rejected and what kept. Of conflicting sound runs any may be kept, but only one."""
     groups: dict[str, list[PlainRow]] = defaultdict(list)
-    rejected: Counter[Any] = Counter()
+    rejected: Counter[RejectedRow] = Counter()
     runs: dict[str, Record] = {}
     for row in rows:
         run_id = None if row.record is None else row.record.get("run_id")
@@ -397,7 +419,7 @@ def _judged(rows: list[PlainRow], stored: Stored) -> tuple[Counter[Any], dict[st
         else:
             groups[run_id].append(row)
     for run_id, group in groups.items():
-        kept = _kept(run_id, group, stored)
+        kept = _kept(run_id, group, stored, names)
         for row in group:
             same = _expected(row.record or {}) == _expected(kept.record or {})
             if row is not kept:
@@ -409,15 +431,18 @@ def _judged(rows: list[PlainRow], stored: Stored) -> tuple[Counter[Any], dict[st
     return rejected, runs
 
 
-def _kept(run_id: str, group: list[PlainRow], stored: Stored) -> PlainRow:
-    """A sound one goes before an unsound one; which of several contents wins is the ingest's own choice."""
+def _kept(run_id: str, group: list[PlainRow], stored: Stored, names: Mapping[str, str]) -> PlainRow:
+    """A sound one goes before an unsound one; which of several contents wins is the ingest's own choice.
+
+    Of equal ones the first stays, in the order of the names by which files are read.
+    """
     candidates = [row for row in group if not row.reasons] or group
     if run_id in stored.runs:
         chosen = [row for row in candidates if _expected(row.record or {}) == _plain(stored.runs[run_id])]
     else:
         alone = {(path, position) for path, position, reasons, _ in stored.rejected if not _DOUBLE & set(reasons)}
         chosen = [row for row in candidates if (row.file, row.position) in alone]
-    return min(chosen or candidates, key=lambda row: (_address(row.file), row.position))
+    return min(chosen or candidates, key=lambda row: (_address(names.get(row.file, row.file)), row.position))
 
 
 _DOUBLE = {"duplicate", "conflicting_duplicate"}

@@ -163,3 +163,22 @@ def test_two_circles_of_links_are_not_followed(spark: SparkSession, tmp_path: Pa
     with pytest.raises(HistoryError, match=r"also-up.*lead back up.*ingest without --follow"):
         follow(history, str(tmp_path / "in"), FollowSettings(once=True))
     assert ingest(history, [str(tmp_path / "in")]) == IngestReport(1, 1, 1, 0, True)
+
+
+def test_a_name_that_is_not_utf8_is_read_by_a_link_or_rejected(
+    spark: SparkSession, tmp_path: Path, good_run: Run
+) -> None:
+    """Such a file was both read, by the link, and rejected; and one that is spelled like its escape got lost."""
+    folder = tmp_path / "in"
+    write_lines(folder / "odd-\udce4.jsonl", [good_run(run_id="linked")])
+    (folder / "sound.jsonl").symlink_to(folder / "odd-\udce4.jsonl")
+    write_lines(folder / "lost-\udce4.jsonl", [good_run(run_id="cannot be opened")])
+    write_lines(folder / "lost-\\xe4.jsonl", [good_run(run_id="backslash")])
+    write_lines(folder / "day-\udce4" / "runs.jsonl", [good_run(run_id="in a folder")])
+    (folder / "day").symlink_to(folder / "day-\udce4")
+    history, streamed = (History(spark, str(tmp_path / name)) for name in ("history", "streamed"))
+    assert ingest(history, [str(folder)]) == IngestReport(4, 4, 3, 1, True)
+    follow(streamed, str(folder), FollowSettings(once=True)).awaitTermination(120)
+    for one in (history, streamed):
+        assert stored(one) == {"linked", "backslash", "in a folder"}
+        assert rejected(one) == {("lost-\\xe4.jsonl", "unsupported_file"): 1}

@@ -22,6 +22,7 @@ from streamtune.cli.distance import distance
 from streamtune.cli.learn import learn
 from streamtune.cli.model import pretrain
 from streamtune.cli.net import caught
+from streamtune.cli.numbers import refuse_odd_numbers
 from streamtune.cli.options import use_config
 from streamtune.cli.panels import GroupedByQuestion
 from streamtune.cli.place import place
@@ -98,7 +99,7 @@ def _run(arguments: list[str]) -> Any:
 @cache
 def _command() -> Any:
     """The app as typer runs it; made once, since it is made of some hundred options."""
-    return typer.main.get_command(app)
+    return refuse_odd_numbers(typer.main.get_command(app))
 
 
 def main() -> None:

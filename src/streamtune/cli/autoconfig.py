@@ -11,6 +11,7 @@ from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
 from streamtune.errors import StreamTuneError
+from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.autoconfig.choice import Best
@@ -46,13 +47,18 @@ Warm = Annotated[
     list[Path] | None, typer.Option("--warm-from", help="Store of a past session of a similar job; may be repeated.")
 ]
 
+# More than anybody waits for: each is a run of the system that is tuned.
+MOST_STEPS = 100_000
+
 
 @app.command()
 def run(
     space: SpaceFile = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Trials in all; default 60, 180 for bo180.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, max=MOST_STEPS, help="Trials in all; default 60, 180 for bo180.")
+    ] = None,
     strategy: Annotated[str, typer.Option(help="random, pla, ipla, bo, ibo, bo180, cma-es, tpe or ours.")] = "ours",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same trials.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same trials.")] = 0,
     store: StoreOption = None,
     max_seconds: Seconds = None,
     max_cost: Money = None,
@@ -91,7 +97,9 @@ def run(
 @app.command()
 def resume(
     store: Annotated[Path, typer.Argument(help="Folder of a session.")],
-    steps: Annotated[int | None, typer.Option(min=1, help="Trials in all; default: as planned at first.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, max=MOST_STEPS, help="Trials in all; default: as planned at first.")
+    ] = None,
     max_seconds: Seconds = None,
     max_cost: Money = None,
     price: Price = None,

@@ -19,6 +19,7 @@ from streamtune.cli.tune import BacklogOption
 from streamtune.errors import StreamTuneError
 from streamtune.models.names import check_model
 from streamtune.outputs import check_outputs, write_whole
+from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.experiments.paper.findings import Finding, Shown
@@ -293,8 +294,8 @@ def _as_it_is(finding: Finding) -> Finding:
 
 def _seeds(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in parts):
-        raise StreamTuneError(f"--seeds: expected whole numbers such as 0,1,2, but got {text!r}")
+    if not all(part.isascii() and part.isdigit() and len(part) <= 10 and int(part) <= LARGEST_SEED for part in parts):
+        raise StreamTuneError(f"--seeds: expected whole numbers up to {LARGEST_SEED} such as 0,1,2, but got {text!r}")
     return tuple(int(part) for part in parts)
 
 

@@ -17,6 +17,7 @@ from streamtune.cli.tune import CostModelOption, ModelOption, tuner_settings
 from streamtune.control.guards import Guards
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.outputs import check_outputs
+from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.control.story import TuningStory
@@ -31,7 +32,7 @@ def compare(
         str, typer.Option(help="pattern (120 changes), cycle (ten rates), or a YAML/JSON list.")
     ] = "cycle",
     changes: Annotated[int | None, typer.Option(help="Only the first N changes.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0, max=LARGEST_SEED)] = 0,
     bias: BiasOption = None,
     noise: NoiseOption = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,

@@ -11,6 +11,7 @@ import typer
 
 from streamtune.cli.output import err, out
 from streamtune.outputs import check_outputs
+from streamtune.settings import LARGEST_SEED
 
 JOBS = ("nexmark-q5", "pqp-3way-0")
 RUNS, RANDOM_JOBS = 2_000, 60
@@ -19,7 +20,7 @@ RUNS, RANDOM_JOBS = 2_000, 60
 def demo(
     out_file: Annotated[Path, typer.Option("--out", help="Where to write the report.")] = Path("demo-report.html"),
     runs: Annotated[int, typer.Option(help="Runs in the generated history.", min=200)] = RUNS,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0, max=LARGEST_SEED)] = 0,
 ) -> None:
     """Learn from a history of other jobs, then tune two jobs against DS2, and write a report with the oracle.
 

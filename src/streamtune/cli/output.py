@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +41,11 @@ class SafeConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """All strings, in tables and titles too, are rendered here."""
         return super().render_str(plain(text), **{**options, "markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """All that is printed comes by here: paths, other objects and a ready-made ``Text`` are no strings above."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=plain(segment.text))
 
     def status(self, status: Any, **options: Any) -> Status:
         """A spinner; Rich would read markup in its text."""

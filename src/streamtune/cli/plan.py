@@ -12,6 +12,7 @@ from streamtune.cli.effect import is_given
 from streamtune.cli.output import err, out, plain, print_json
 from streamtune.cli.simulate import JsonOption, RateOption
 from streamtune.cli.tune import ModelOption
+from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.forecasts.base import Forecast
@@ -39,14 +40,16 @@ def plan(
     job_id: Annotated[
         str | None, typer.Option("--job", help="flink: id of the running job; not needed if it is the only one.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="With --observe: seed of the simulator.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="With --observe: seed of the simulator.")] = 0,
     forecast: Annotated[
         str | None, typer.Option("--forecast", help="The job's past rates: a CSV of time and records/s, or 'history'.")
     ] = None,
     history: Annotated[
         str | None, typer.Option("--history", help="Where the history is, for --forecast history.")
     ] = None,
-    epoch: Annotated[float, typer.Option("--epoch", min=1, help="Seconds of one epoch of the plan.")] = 900.0,
+    epoch: Annotated[
+        float, typer.Option("--epoch", min=1, max=31 * 86_400, help="Seconds of one epoch of the plan.")
+    ] = 900.0,
     horizon: Annotated[int, typer.Option("--horizon", min=1, max=10_000, help="Epochs to plan.")] = 96,
     level: Annotated[float, typer.Option("--level", help="Plan for this quantile of the forecast.")] = 0.95,
     headroom: Annotated[float, typer.Option("--headroom", min=0, max=9, help="Share to add to every rate.")] = 0.0,

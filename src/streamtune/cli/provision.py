@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
+from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.provisioning.oprpm.model import OperatorModel
@@ -33,7 +34,7 @@ def plan(
         float | None, typer.Option(min=0.1, help="Time to spend at most; default 8, or 50 above 2,000 epochs × sizes.")
     ] = None,
     gap: Annotated[float, typer.Option(min=0, max=1, help="Stop early at this proven gap.")] = 0.001,
-    seed: Annotated[int, typer.Option(min=0, help="Draws the order of the search.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Draws the order of the search.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Find the cheapest instances of each size in each epoch that serve the whole workload (Eq. 1 to 3).
@@ -99,7 +100,7 @@ def sample(
     steps: Annotated[int, typer.Option(min=2, max=1000, help="Provisions on the ladder between them.")] = 16,
     state_mb: Annotated[float, typer.Option(min=1, help="MiB of state of CMO1 and CMO2.")] = 48.0,
     simulated: Annotated[bool, typer.Option("--simulated", help="Sample calibrated physics, not a process.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulator's noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the simulator's noise.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Measure what one instance does with how much CPU and memory, under real limits (control groups, as root).
@@ -166,7 +167,7 @@ def train(
     samples: Annotated[Path, typer.Argument(help="File that 'streamtune provision sample' wrote.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
     model: Annotated[str, typer.Option(help="ours (best by cross-validation), or a name: forest, svr…")] = "ours",
-    seed: Annotated[int, typer.Option(min=0, help="Of folds and forests.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of folds and forests.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Learn an operator's performance over CPU and memory from its samples (OPRPM).

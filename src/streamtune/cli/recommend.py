@@ -15,6 +15,7 @@ from streamtune.cli.tune import ModelOption, StateOption
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.errors import StreamTuneError
 from streamtune.outputs import check_outputs, check_picture
+from streamtune.settings import LARGEST_SEED
 from streamtune.tuners.streamtune.settings import StreamTuneSettings
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def recommend(
         float | None, setting(StreamTuneSettings, "quantile", help="How sure to be that an operator keeps up.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="With --observe: seed of the simulator; 0 by default.", min=0)
+        int | None, typer.Option(help="With --observe: seed of the simulator; 0 by default.", min=0, max=LARGEST_SEED)
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the probability curves into this file (PNG or SVG).")] = None,
     as_json: JsonOption = False,

@@ -9,6 +9,7 @@ import typer
 from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import operator_table, out, print_json, share, styled
 from streamtune.engines.simulator.settings import MeasurementError, SimulatorWindow
+from streamtune.settings import LARGEST_SEED
 
 JobArgument = Annotated[str, typer.Argument(help="A job spec (YAML or JSON), or the name of a built-in workload.")]
 RateOption = Annotated[
@@ -30,7 +31,7 @@ def simulate(
     settle_s: Annotated[float | None, setting(SimulatorWindow, "settle_s", "--settle-s", "--settle")] = None,
     bias: BiasOption = None,
     noise: NoiseOption = None,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0, max=LARGEST_SEED)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Run a job under a plan on the simulator and show what it reports.

@@ -31,6 +31,7 @@ from streamtune.cli.sundog_shared import (
     whole_address,
 )
 from streamtune.errors import StreamTuneError
+from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.sundog.panes import Counts
@@ -54,7 +55,7 @@ def generate(
     entities: Annotated[int, typer.Option(min=10, help="Entities of the knowledge base.")] = 2000,
     users: Annotated[int, typer.Option(min=1, help="People who search.")] = 10_000,
     file_format: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same lines.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same lines.")] = 0,
     spark_master: Master = None,
     spark_conf: Conf = None,
     as_json: JsonOption = False,

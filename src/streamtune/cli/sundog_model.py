@@ -26,6 +26,7 @@ from streamtune.cli.sundog_shared import (
 )
 from streamtune.outputs import check_outputs
 from streamtune.sealed import check_target
+from streamtune.settings import LARGEST_SEED
 
 
 def train(
@@ -37,7 +38,7 @@ def train(
     labels: Labels = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation, by query.")] = 10,
     most_pairs: Annotated[int, typer.Option(min=10, help="Labelled pairs to learn from, at most.")] = 30_000,
-    seed: Annotated[int, typer.Option(min=0, help="Draws folds and samples.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Draws folds and samples.")] = 0,
     spark_master: Master = None,
     spark_conf: Conf = None,
     as_json: JsonOption = False,

@@ -21,7 +21,7 @@ from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow, Rescal
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.engines.timely.settings import TimelyWindow
 from streamtune.outputs import check_outputs
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 if TYPE_CHECKING:
     from streamtune.cli.flink_tuning import FlinkTuning
@@ -85,7 +85,7 @@ def tune(
         ),
     ] = "cycle",
     changes: Annotated[int | None, typer.Option(help="simulator, timely: only the first N changes.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="simulator, timely: seed of all randomness.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="simulator, timely: seed of all randomness.", min=0, max=LARGEST_SEED)] = 0,
     bias: Annotated[
         float | None, typer.Option(help="simulator: spread of the bias of measured busy time over types.")
     ] = None,

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from streamtune.cli.output import operator_table, out, print_json, styled
 from streamtune.errors import StreamTuneError
+from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.dataflow import Operator, Window
@@ -22,7 +23,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-SeedOption = Annotated[int, typer.Option(min=0, help="Draws what a workload's definition leaves open.")]
+SeedOption = Annotated[
+    int, typer.Option(min=0, max=LARGEST_SEED, help="Draws what a workload's definition leaves open.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 

@@ -93,7 +93,8 @@ def parse_json(text: str) -> Any:
     streamtune.dataflow.documents.DocumentError: is not valid JSON: key 'a' is given twice
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return _in_whole_letters(found, text)
     except json.JSONDecodeError as error:
         raise DocumentError(f"is not valid JSON: {error.msg} in line {error.lineno}") from error
     except RecursionError as error:
@@ -112,7 +113,7 @@ def parse_yaml(text: str) -> Any:
     streamtune.dataflow.documents.DocumentError: is not valid YAML: key 'a' is given twice in line 2
     """
     try:
-        return _StrictLoader(text).get_single_data()
+        return _in_whole_letters(_StrictLoader(text).get_single_data(), text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" in line {mark.line + 1}" if mark else ""
@@ -122,6 +123,27 @@ def parse_yaml(text: str) -> Any:
         raise DocumentError("is nested too deep: make it flatter") from error
     except (ValueError, OverflowError, TypeError, AttributeError) as error:  # values that PyYAML cannot make: !!int "x"
         raise DocumentError(f"is not valid YAML: {_sentence(error)}") from error
+
+
+def _in_whole_letters(found: Any, text: str) -> Any:
+    r"""Refuse halves of letters: ``"\ud83d"`` alone can be escaped, but neither be written to a file nor be sent.
+
+    >>> parse_json(r'["\ud83d"]')
+    Traceback (most recent call last):
+    streamtune.dataflow.documents.DocumentError: has half a letter, '\ud83d': write the letter itself
+    """
+    waiting = [found] if "\\u" in text or "\\U" in text else []
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            half = next((letter for letter in one if "\ud800" <= letter <= "\udfff"), None)
+            if half is not None:
+                raise DocumentError(f"has half a letter, {half!r}: write the letter itself")
+        elif isinstance(one, dict):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+    return found
 
 
 def _sentence(error: Exception) -> str:

@@ -61,8 +61,8 @@ def ingest(
 ) -> IngestReport:
     """Ingest files, folders and glob patterns. The same files a second time change nothing."""
     access = Files(history.spark)
-    files = {file.path: file for source in sources for file in access.list_inputs(source)}
-    return ingest_files(history, list(files.values()), format_name=format_name, validation=validation)
+    files = [file for source in sources for file in access.list_inputs(source)]
+    return ingest_files(history, files, format_name=format_name, validation=validation)
 
 
 def ingest_files(

@@ -53,13 +53,12 @@ class Sources:
 
 
 def distinct_files(files: Iterable[FileStatus]) -> list[FileStatus]:
-    """Every local file once, whatever links lead to it; the shortest of its names stays."""
+    """Every local file once, whatever links lead to it; the shortest of its names that can be spelled stays."""
     found: dict[str, FileStatus] = {}
-    for file in sorted(files, key=lambda one: (len(one.path), one.path)):
-        parts = urlsplit(file.path)
-        local = parts.scheme in ("", "file")
-        real = os.path.realpath(file.path.removeprefix("file:")) if local else file.path
-        found.setdefault(real, file)
+    for file in sorted(files, key=lambda one: (bool(one.spelled), len(one.path), one.path)):
+        is_local = urlsplit(file.path).scheme in ("", "file")
+        real = os.path.realpath(file.path.removeprefix("file:")) if is_local else file.path
+        found.setdefault(file.spelled or real, file)
     return sorted(found.values(), key=lambda one: one.path)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from streamtune.engines.simulator.settings import MeasurementError
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 from streamtune.workloads.settings import PARAMETERS, SEEN_STRUCTURES
 
 Enumeration = Literal["optisample", "random"]
@@ -17,7 +17,7 @@ class PlanDataSettings(Settings):
     """Which plans are drawn."""
 
     plans: int = Field(default=24_000, ge=1, description="how many plans, each of a query of its own")
-    seed: int = Field(default=0, ge=0, description="draws everything")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="draws everything")
     structures: tuple[str, ...] = Field(default=SEEN_STRUCTURES, description="structures, in turn")
     enumeration: Enumeration = Field(default="optisample", description="how parallelism is chosen")
     explore: bool = Field(default=True, description="stretch half of OptiSample's plans at random, to see bad ones too")
@@ -40,7 +40,7 @@ class GenerateSettings(Settings):
     """What is generated."""
 
     runs: int = Field(default=10_000, ge=1, description="how many runs")
-    seed: int = Field(default=0, ge=0, description="draws everything")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="draws everything")
     near_share: float = Field(default=0.5, ge=0, le=1, description="share of the runs with plans near the optimum")
     random_share: float = Field(default=0.5, ge=0, le=1, description="share of the runs of random jobs")
     random_jobs: int = Field(default=200, ge=1, description="how many different random jobs there are")

@@ -34,7 +34,7 @@ def _library() -> Any | None:
 def _options(seed: int, volume: bool, ufactor: int, cuts: int) -> Any:
     import pymetis
 
-    options = pymetis.Options(seed=seed, numbering=0, ufactor=ufactor, ncuts=cuts)
+    options = pymetis.Options(seed=seed % 2**31, numbering=0, ufactor=ufactor, ncuts=cuts)
     if volume:
         options.objtype = int(pymetis.ObjType.VOL)
     return options

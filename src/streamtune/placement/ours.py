@@ -22,6 +22,7 @@ from streamtune.placement.problem import Placement, Problem
 from streamtune.placement.search_kernel import tabu_search
 from streamtune.placement.settings import OursSettings
 from streamtune.placement.starts import even_start, home_start, metis_start, pieces_start
+from streamtune.settings import later_seed
 
 # A start that costs this many times the best placement so far is not worth improving: moves do not make up for it.
 _HOPELESS = 1.5
@@ -91,7 +92,7 @@ class Ours:
         yield metis_start(problem, balance.target, seed=self.settings.seed)
         yield even_start(problem)
         yield balance.part.copy()
-        yield metis_start(problem, balance.target, seed=self.settings.seed + 1, recursive=True)
+        yield metis_start(problem, balance.target, seed=later_seed(self.settings.seed, 1), recursive=True)
         if problem.graph.adjacency.indices.size * len(problem.hosts) <= _GREEDY_CELLS:
             yield with_pins(problem, Greedy().place(problem).part)
 
@@ -188,7 +189,7 @@ class Ours:
             part,
             self.settings.effort // searches,
             self.settings.patience,
-            self.settings.seed + number,
+            later_seed(self.settings.seed, number),
         )
         if not inside or not problem.fits(result, balance.target):
             return part, np.inf

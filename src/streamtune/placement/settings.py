@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 
 class GreedyPlacementSettings(Settings):
@@ -30,7 +30,7 @@ class OursSettings(Settings):
     objective: Literal["bytes", "link"] = Field(
         default="bytes", description="bytes: fewest between hosts in all; link: fewest on the busiest host's link"
     )
-    seed: int = Field(default=0, ge=0, description="of METIS and of the search")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="of METIS and of the search")
     min_gain: float = Field(default=0.01, ge=0, lt=1, description="least saving of the objective for which tasks move")
     small: int = Field(
         default=1_000_000,

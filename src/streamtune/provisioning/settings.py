@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 
 class DriftSettings(Settings):
@@ -25,7 +25,7 @@ class SolverSettings(Settings):
     exact_steps: float = Field(
         default=4e9, gt=0, description="largest dynamic programme tried whole, in elementary steps (about 1 ns each)"
     )
-    seed: int = Field(default=0, ge=0, description="draws the blocks of the descent")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="draws the blocks of the descent")
 
     def time_for(self, cells: int) -> float:
         """For a problem of so many epochs × sizes."""
@@ -63,4 +63,4 @@ class SamplingSettings(Settings):
     share: float = Field(default=1 / 3, gt=0, le=1, description="of the ladder's provisions to sample at most")
     regret: float = Field(default=0.01, gt=0, description="stop when the choice loses no more than this by ignorance")
     spread: float = Field(default=0.03, gt=0, description="and when performance is known this well everywhere")
-    seed: int = Field(default=0, ge=0, description="of the curves drawn from the belief")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="of the curves drawn from the belief")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 DEFAULT_BUDGET = 2_000_000
 # Larger dataflows are bounded, not searched.
@@ -31,7 +31,7 @@ class KMeansSettings(Settings):
 
     tau: int = Field(default=5, ge=0, description="distance up to which two DAGs are similar (Definition 1)")
     init: Init = Field(default="k-means++", description="initial centres: spread out, or random as in the paper")
-    seed: int = Field(default=0, ge=0, description="draws the initial centres")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="draws the initial centres")
     restarts: int = Field(default=10, ge=1, description="how often to start anew; the lowest inertia wins")
     max_iterations: int = Field(default=50, ge=1, description="assignments per start at most")
     max_k: int = Field(default=12, ge=1, description="largest number of clusters the elbow method looks at")

@@ -19,13 +19,15 @@ from streamtune.spark.errors import StorageError
 class FileStatus:
     """One file: its full address, its size, and when it was last changed (ms since 1970).
 
-    ``is_ordinary`` is false for pipes, sockets and devices, and where Java cannot spell the name.
+    ``is_ordinary`` is false for pipes, sockets and devices, and where Java cannot spell the name. Such a name is shown
+    in ``path``, and ``spelled`` is what the system calls it.
     """
 
     path: str
     size_bytes: int
     modified_ms: int
     is_ordinary: bool = True
+    spelled: str = ""
 
 
 def literal(path: str) -> str:
@@ -134,7 +136,8 @@ class Files:
                 path = str(status.getPath().toString())
                 size, modified = int(status.getLen()), int(status.getModificationTime())
                 found.append(FileStatus(path, size, modified, is_ordinary(path)))
-        return sorted(found, key=lambda entry: entry.path)
+        # What is in a folder of such a name is read where a link with a sound one leads to it.
+        return sorted((one for one in found if one.spelled not in visited), key=lambda entry: entry.path)
 
 
 def is_ordinary(path: str) -> bool:
@@ -155,16 +158,21 @@ def unspellable(folder: str) -> list[FileStatus]:
             if not entry.name.startswith((b"_", b".")) and os.path.exists(entry.path):
                 shown = f"file:{entry.path.decode('utf-8', 'backslashreplace')}"
                 about = entry.stat()
-                found.append(FileStatus(shown, about.st_size, about.st_mtime_ns // 10**6, is_ordinary=False))
+                spelled = os.path.realpath(os.fsdecode(entry.path))
+                found.append(FileStatus(shown, about.st_size, about.st_mtime_ns // 10**6, False, spelled))
     return found
 
 
 def unseen_below(spark: SparkSession, folder: str) -> list[FileStatus]:
-    """Files that Spark's readers pass over in silence: empty ones, pipes among them, and names that are not UTF-8."""
+    """Files that Spark's readers pass over in silence: empty ones, pipes among them, and names that are not UTF-8.
+
+    One that a link with a sound name leads to is not among them: it is read by that name.
+    """
     if _is_remote(folder):
         return [file for file in Files(spark).list_inputs(folder) if not file.size_bytes]
     found: list[FileStatus] = []
     visited: set[str] = set()
+    linked: set[str] = set()
     for place, names, files in os.walk(folder.removeprefix("file:"), followlinks=True):
         names[:] = [name for name in names if not name.startswith(("_", ".")) and _is_spellable(name)]
         if os.path.realpath(place) in visited:  # a link that leads back up
@@ -176,10 +184,12 @@ def unseen_below(spark: SparkSession, folder: str) -> list[FileStatus]:
             path = os.path.join(place, name)
             if not name.startswith(("_", ".")) and _is_spellable(name) and os.path.exists(path):
                 about = os.stat(path)
+                if os.path.islink(path):
+                    linked.add(os.path.realpath(path))
                 if not about.st_size:
                     modified = about.st_mtime_ns // 10**6
                     found.append(FileStatus(f"file:{os.path.abspath(path)}", 0, modified, os.path.isfile(path)))
-    return found
+    return [file for file in found if file.spelled not in visited | linked]
 
 
 def circular_links(folder: str) -> list[str]:

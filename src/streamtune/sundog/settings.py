@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 
 class SundogSettings(Settings):
@@ -47,7 +47,7 @@ class WorldSettings(Settings):
         default=12.0, gt=0, description="median lift of interest by an event, as a multiple of base"
     )
     decay_days: float = Field(default=4.0, gt=0, description="mean days in which an event's lift falls to 1/e")
-    seed: int = Field(default=0, ge=0, description="everything follows from it")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="everything follows from it")
 
 
 class StreamSettings(Settings):
@@ -71,7 +71,7 @@ class SweepSettings(Settings):
     subsample: float = Field(default=0.8, gt=0, le=1, description="share of pairs that each tree sees")
     folds: int = Field(default=10, ge=2, description="folds of the cross-validation, by query")
     top: int = Field(default=10, ge=1, description="ranks that NDCG looks at")
-    seed: int = Field(default=0, ge=0, description="draws the folds and the samples of trees")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="draws the folds and the samples of trees")
 
 
 class LogSettings(Settings):

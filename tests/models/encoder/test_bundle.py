@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from history.killing import bundle_of
 from streamtune.dataflow import Dataflow
 from streamtune.errors import StreamTuneError
 from streamtune.models.bundle import BundleError, Centre, MemberFiles, ModelBundle, write_bundle
@@ -181,3 +183,22 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert graphs_of(shuffled, FEATURES).jobs == graphs_of(table, FEATURES).jobs
     assert np.array_equal(graphs_of(shuffled, FEATURES).features, graphs_of(table, FEATURES).features)
     assert sample_runs(shuffled, 9, seed=3).equals(sample_runs(table, 9, seed=3))
+
+
+def test_two_trainings_compare_equal_and_another_one_does_not(
+    bundle: Path, tmp_path: Path, files: list[MemberFiles]
+) -> None:
+    """The comparison of ``make bench-kill``: it once counted when and by whom, so that no two runs were ever equal."""
+    again = [member("global"), replace(member("cluster-0"), centre=Centre.of(CENTRE))]
+    assert again[0].member != files[0].member
+    write_bundle(tmp_path / "again", FEATURES, again, engine="simulator", data={"runs": 80}, settings={})
+    assert bundle_of(tmp_path / "again") == bundle_of(bundle)
+    other = fit_encoder(
+        "global", featurised(80), featurised(30, seed=1), FEATURES, SETTINGS.replace(seed=1), warmup_runs=20
+    )
+    write_bundle(tmp_path / "other", FEATURES, [other, files[1]], engine="simulator", data={"runs": 80}, settings={})
+    assert bundle_of(tmp_path / "other") != bundle_of(bundle)
+    assert bundle_of(tmp_path / "absent") is None
+    (bundle / "capacity.json").write_text("{}")
+    with pytest.raises(BundleError, match="damaged"):
+        bundle_of(bundle)

@@ -8,6 +8,7 @@ from typing import Any
 from streamtune.autoconfig.space import Configuration, Knob, Value
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.trial import Suggestion, Trial, scores
+from streamtune.settings import later_seed
 
 _STARTS = 10
 
@@ -31,7 +32,8 @@ class ParzenEstimator(Strategy):
         if number < _STARTS:
             return Suggestion(knobs=self.space.sample(self.generator(number)), why="initial design")
         optuna = self._optuna
-        sampler = optuna.samplers.TPESampler(seed=self.seed * 100_003 + number, n_startup_trials=0, multivariate=True)
+        seed = later_seed(self.seed * 100_003, number)
+        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, multivariate=True)
         study = optuna.create_study(direction="maximize", sampler=sampler)
         values = scores(trials, self.problem.objective.maximise)
         study.add_trials([self._past(trial, value) for trial, value in zip(trials, values, strict=True)])

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from streamtune.engines.base import MeasurementWindow
 from streamtune.placement.wire import HopCost
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 
 class MeasurementError(Settings):
@@ -22,7 +22,7 @@ class MeasurementError(Settings):
 
     bias_sigma: float = Field(default=0.03, ge=0, lt=1, description="spread of the bias over operator types")
     noise_sigma: float = Field(default=0.02, ge=0, lt=1, description="spread of the noise over windows")
-    seed: int = Field(default=0, ge=0, description="which draw of the biases")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="which draw of the biases")
 
     @classmethod
     def none(cls) -> MeasurementError:

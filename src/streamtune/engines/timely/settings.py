@@ -6,7 +6,7 @@ from pydantic import Field
 
 from streamtune.engines.base import MeasurementWindow
 from streamtune.readings.settings import LabelSettings
-from streamtune.settings import Settings, with_default
+from streamtune.settings import LARGEST_SEED, Settings, with_default
 
 
 class TimelySettings(Settings):
@@ -38,7 +38,9 @@ class TimelySettings(Settings):
     labels: LabelSettings = Field(
         default_factory=LabelSettings, description="the rule by which an observation names bottlenecks"
     )
-    seed: int = Field(default=0, ge=0, description="draws the records and the variation of service times")
+    seed: int = Field(
+        default=0, ge=0, le=LARGEST_SEED, description="draws the records and the variation of service times"
+    )
 
 
 class TimelyWindow(MeasurementWindow):

@@ -26,7 +26,7 @@ from streamtune.models.costmodel.settings import (
     Loss,
     Readout,
 )
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 # Numbers of queries that training never draws.
 TEST_FIRST, SHOTS_FIRST = 20_000_000, 30_000_000
@@ -48,7 +48,7 @@ class ZeroTuneScale(Settings):
     reconfigurations: int = Field(default=30, ge=1, description="changes of rates for the online comparison")
     folds: int = Field(default=5, ge=2, description="folds of the cross-validation on real runs")
     real_epochs: int = Field(default=24, ge=1, description="passes over the real runs")
-    seed: int = Field(default=0, ge=0, description="draws everything")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="draws everything")
     jobs: int = Field(default=2, ge=1, description="networks trained at the same time")
 
     @classmethod

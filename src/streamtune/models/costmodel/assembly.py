@@ -18,6 +18,7 @@ from streamtune.models.costmodel.features import PlanEncoder
 from streamtune.models.costmodel.model import CostModel, load_network
 from streamtune.models.costmodel.optisample import OptiSample
 from streamtune.models.costmodel.settings import CostModelSettings
+from streamtune.settings import later_seed
 
 
 def members_of(settings_json: str) -> list[str]:
@@ -27,7 +28,7 @@ def members_of(settings_json: str) -> list[str]:
         settings.model_copy(
             update={
                 "members": 1,
-                "training": settings.training.model_copy(update={"seed": settings.training.seed + member}),
+                "training": settings.training.model_copy(update={"seed": later_seed(settings.training.seed, member)}),
             }
         ).model_dump_json()
         for member in range(settings.members)

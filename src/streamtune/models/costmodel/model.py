@@ -31,6 +31,7 @@ from streamtune.models.costmodel.settings import (
 from streamtune.models.costmodel.training import Labels, summary, train_network
 from streamtune.models.names import COST_MODEL_FORMAT
 from streamtune.sealed import read_sealed, write_sealed
+from streamtune.settings import later_seed
 
 FORMAT = COST_MODEL_FORMAT
 VERSION = 1
@@ -87,7 +88,7 @@ class CostModel:
         watched = encoder.transform(validation.columns), validation.labels
         networks, seconds = [], 0.0
         for member in range(settings.members):
-            one = settings.training.model_copy(update={"seed": settings.training.seed + member})
+            one = settings.training.model_copy(update={"seed": later_seed(settings.training.seed, member)})
             graphs = encoder.transform(_hide_selectivities(training.columns, one))
             trained = train_network(graphs, training.labels, watched, one)
             networks.append(trained.network)
@@ -124,7 +125,7 @@ class CostModel:
                     "patience": settings.epochs,
                     "learning_rate": settings.learning_rate,
                     "batch_plans": min(32, len(learning)),
-                    "seed": self.settings.training.seed + member,
+                    "seed": later_seed(self.settings.training.seed, member),
                 }
             )
             trained = train_network(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 FeatureSet = Literal["all", "known_jobs", "operator", "parallelism_and_resource", "table_one"]
 Loss = Literal["log", "q_error"]
@@ -42,7 +42,7 @@ class CostTrainingSettings(Settings):
     hidden_selectivity: float = Field(
         default=0.25, ge=0, le=1, description="share of the plans whose selectivities are hidden, as before a first run"
     )
-    seed: int = Field(default=0, ge=0, description="of weights, order and dropout")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="of weights, order and dropout")
     threads: int = Field(default=1, ge=1, description="threads of torch")
 
 
@@ -71,4 +71,4 @@ class AdviceSettings(Settings):
     latency_weight: float = Field(default=0.5, ge=0, le=1, description="wt of Eq. 1: latency against throughput")
     resource_weight: float = Field(default=0.15, ge=0, description="wr: what the total parallelism counts; 0 is Eq. 1")
     candidates: int = Field(default=512, ge=1, description="plans that are compared")
-    seed: int = Field(default=0, ge=0, description="draws the candidates")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="draws the candidates")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from streamtune.settings import Settings
+from streamtune.settings import LARGEST_SEED, Settings
 
 Fusion = Literal["late", "every"]
 
@@ -38,5 +38,5 @@ class TrainingSettings(Settings):
     tuning_rate: float = Field(
         default=0.2, gt=0, le=1, description="part of the learning rate when training goes on from given weights"
     )
-    seed: int = Field(default=0, ge=0, description="of weights, order and dropout")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="of weights, order and dropout")
     threads: int = Field(default=1, ge=1, description="threads of torch; one per Spark task")

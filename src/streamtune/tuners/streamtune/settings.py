@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from streamtune.models.transfer.settings import KinSettings
-from streamtune.settings import Settings, with_default
+from streamtune.settings import LARGEST_SEED, Settings, with_default
 
 Estimator = Literal["posterior", "classifier"]
 ClassifierName = Literal["svm", "xgboost", "nn"]
@@ -83,7 +83,7 @@ class StreamTuneSettings(Settings):
     far_distance: int = Field(
         default=8, ge=0, description="edit distance to the nearest cluster above which a job counts as unknown"
     )
-    seed: int = Field(default=0, ge=0, description="of the classifier")
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED, description="of the classifier")
 
     @classmethod
     def paper(cls, classifier: ClassifierName = "svm") -> StreamTuneSettings:
