@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from cli_fuzz import command_lines, problem, warm_up, without_pauses, write_inputs
+from small_model import write_small_model
 
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 
@@ -35,23 +36,27 @@ def main() -> int:
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
+    if not (asked.work / "model").exists():
+        write_small_model(asked.work / "model")
     for number in range(-(-asked.cases // asked.slice)):
         note = asked.work / f"{number}.json"
         if note.exists() or time.monotonic() - begun > asked.seconds:
             continue
-        note.write_text(json.dumps(one_slice(number, min(asked.slice, asked.cases - number * asked.slice))))
+        note.write_text(json.dumps(one_slice(number, min(asked.slice, asked.cases - number * asked.slice), asked.work)))
         print(f"slice {number}: {time.monotonic() - begun:.0f} s", flush=True)
-    slices = [json.loads(note.read_text()) for note in sorted(asked.work.glob("*.json"))]
+    slices = [
+        json.loads(note.read_text()) for note in sorted(asked.work.glob("*.json"), key=lambda note: int(note.stem))
+    ]
     return summarised(slices)
 
 
-def one_slice(seed_number: int, cases: int) -> dict[str, Any]:
+def one_slice(seed_number: int, cases: int, work: Path) -> dict[str, Any]:
     """So many command lines drawn by one seed, in a folder of their own."""
     done: Counter[str] = Counter()
     bad: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="streamtune-fuzz-") as scratch:
         folder = Path(scratch)
-        write_inputs(folder)
+        write_inputs(folder, work / "model")
         without_pauses()
         os.environ["JAVA_HOME"] = "/nope"  # whatever gets as far as Spark is refused there, quickly
         os.environ["XDG_STATE_HOME"] = str(folder / "state")

@@ -6,7 +6,9 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -21,7 +23,28 @@ from streamtune.cli import app, run
 
 ALLOWED = {0, 1, 2, 130}
 LONGEST_S = 10
-NUMBERS = ["nan", "inf", "-inf", "-1", "0", "1e400", "1e12", "²", "١", "1_0", "0x10", "9" * 40, "0.01", "-0.0", "", "3"]
+NUMBERS = [
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "0",
+        "1e400",
+        "1e300",
+        "1e12",
+        "²",
+        "١",
+        "1_0",
+        "0x10",
+        "9" * 40,
+        "0.01",
+        "-0.0",
+        "",
+        "3",
+    ),
+    *("2147483647", "4294967295", "4294967296", "9223372036854775808", "1e-300", "-1e300"),
+]
 TEXTS = [
     "[/]",
     "a[/b]",
@@ -57,6 +80,18 @@ TEXTS = [
     "ds2",
     "simulator",
     "flink",
+    "--demo",
+    "sqlite:////dev/full",
+    "sqlite:///new.db",
+    "sqlite:///damaged.db",
+    "postgresql://127.0.0.1:1/nope",
+    "mysql://nope",
+    "://",
+    "http://127.0.0.1:1",
+    "127.0.0.1",
+    "::1",
+    "operator",
+    "json",
 ]
 PATHS = [
     "/dev/full",
@@ -91,11 +126,23 @@ PATHS = [
     "samples.json",
     "labels.jsonl",
     "kb",
+    "model",
+    "config.yaml",
+    "half.yaml",
 ]
 # Command lines that get as far as the work itself, so that one hostile value among sound ones is met there.
-WORKING: dict[tuple[str, ...], str] = {
+WORKING: dict[tuple[str, ...], str | tuple[str, ...]] = {
     ("place",): "--graph graph.json --hosts 2",
-    ("plan",): "good.yaml --forecast rates.csv --horizon 4 --capacity count=100",
+    ("plan",): (
+        "good.yaml --forecast rates.csv --horizon 4 --capacity count=100",
+        "good.yaml --rate 2x --model model",
+        "good.yaml --rate 3x --observe 1x",
+    ),
+    ("serve",): ("--port 0 --data service", "--demo --port 0"),
+    ("learn",): ("--data service", "--data service --rollback"),
+    ("token", "create"): "somebody --store sqlite:///tokens.db",
+    ("token", "list"): "--store sqlite:///tokens.db",
+    ("token", "revoke"): "somebody --store sqlite:///tokens.db",
     ("provision", "plan"): "problem.yaml --seconds 0.2",
     ("provision", "sample"): "CMO1 --simulated --steps 3 --out new-samples.json",
     ("provision", "train"): "samples.json --model forest --out new-model",
@@ -112,7 +159,7 @@ WORKING: dict[tuple[str, ...], str] = {
     ("sundog", "show"): "E1 --out sundog-out --knowledge kb",
     ("simulate",): "good.yaml --plan 2 --rate 2x",
     ("oracle",): "good.yaml --rate 2x",
-    ("recommend",): "good.yaml --rate 2x",
+    ("recommend",): ("good.yaml --rate 2x", "good.yaml --rate 2x --model model"),
     ("compare",): "good.yaml --tuners ds2 --rates two.yaml",
     ("tune",): "good.yaml --tuner ds2 --rates two.yaml",
     ("validate",): "good.yaml",
@@ -133,8 +180,10 @@ physics: {lines: {service_us: 10}, count: {service_us: 100}}
 """
 
 
-def write_inputs(folder: Path) -> None:
-    """Files that the names above mean, good and bad."""
+def write_inputs(folder: Path, model: Path | None = None) -> None:
+    """Files that the names above mean, good and bad; ``model`` is a bundle for those that ask for one."""
+    if model is not None:
+        shutil.copytree(model, folder / "model")
     (folder / "good.yaml").write_text(_GOOD)
     (folder / "markup.yaml").write_text(_GOOD.replace("count", '"a[/b]"').replace("words", '"[/] \\e[31m"'))
     (folder / "nan.yaml").write_text(_GOOD.replace("rate: 50", "rate: .nan"))
@@ -149,6 +198,8 @@ def write_inputs(folder: Path) -> None:
     (folder / "folder").mkdir(exist_ok=True)
     (folder / "two.yaml").write_text("[1, 2]")
     (folder / "runs.jsonl").write_text("{}\n")
+    (folder / "half.yaml").write_text(_GOOD.replace("words", '"\\uDCFF"'))
+    (folder / "config.yaml").write_text("service: {window_s: 20}\n")
     _write_inputs_of_new_rooms(folder)
     if not (folder / "loop").is_symlink():
         (folder / "loop").symlink_to("loop")
@@ -172,6 +223,8 @@ def _write_inputs_of_new_rooms(folder: Path) -> None:
     ]
     (folder / "samples.json").write_text(json.dumps({"operator": "CMO1", "samples": samples}))
     (folder / "labels.jsonl").write_text('{"entity": "E1", "related": "E2", "grade": 3}\n')
+    (folder / "logs").mkdir(exist_ok=True)
+    (folder / "logs" / "one.jsonl").write_text("{}\n")
     (folder / "kb").mkdir(exist_ok=True)
     people = [{"id": name, "names": [f"name {name}"], "type": "person"} for name in ("E1", "E2")]
     (folder / "kb" / "entities.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in people))
@@ -206,13 +259,14 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     """A command with up to four of its options, each with a hostile value; or one that works, with one such option."""
     path, command = draw(st.sampled_from(_commands()))
     words = list(path)
-    is_working = path in WORKING and draw(st.booleans())
+    lines = WORKING.get(path, ())
+    is_working = bool(lines) and draw(st.booleans())
     options = [one for one in command.params if one.param_type_name == "option" and one.name not in ("help",)]
     required = [one for one in options if one.required and not is_working]
     most = 1 if is_working else 4
     chosen = draw(st.lists(st.sampled_from(options), max_size=most, unique_by=lambda one: one.name)) if options else []
     if is_working:
-        words += WORKING[path].split()
+        words += draw(st.sampled_from((lines,) if isinstance(lines, str) else lines)).split()
     if path in _ENDLESS:
         words += ["--no-such-option"]
     for option in {one.name: one for one in (*required, *chosen)}.values():
@@ -228,19 +282,29 @@ def command_lines(draw: st.DrawFn) -> list[str]:
 
 
 def without_pauses() -> None:
-    """No Flink answers here, and nobody waits between two tries to reach one."""
+    """No Flink answers here, and nobody waits between two tries to reach one; a service that listens ends at once."""
+    import uvicorn
+
     from streamtune.engines.flink.client import FlinkClient
+
+    uvicorn.Server.run = _listened  # type: ignore[method-assign]
 
     defaults = FlinkClient.__init__.__kwdefaults__
     assert "sleep" in defaults
     defaults["sleep"] = lambda _seconds: None
 
 
+def _listened(_server: object, sockets: list[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
+
+
 def warm_up(folder: Path) -> None:
     """Libraries are loaded and kernels compiled by command lines that work: neither is a hang."""
-    for path, rest in WORKING.items():
+    for path, lines in WORKING.items():
         if path not in _SPARED:
-            outcome([*path, *rest.split()], folder, longest_s=0)
+            for line in (lines,) if isinstance(lines, str) else lines:
+                outcome([*path, *line.split()], folder, longest_s=0)
 
 
 class HangError(BaseException):

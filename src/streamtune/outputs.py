@@ -58,6 +58,25 @@ def check_output(path: Path, option: str = "") -> None:
         raise OutputError(f"{named} cannot be written: {why}. Choose another file") from error
 
 
+def check_folder(path: Path, option: str = "") -> None:
+    """Refuse, before any work, a folder that can neither be used nor be made.
+
+    >>> check_folder(Path("/dev/null/models"), "--out")
+    Traceback (most recent call last):
+    streamtune.outputs.OutputError: --out /dev/null/models cannot be used: /dev/null is not a folder. Choose another
+    """
+    named = f"{option} {path}".strip()
+    try:
+        there = next(place for place in (path, *path.absolute().parents) if place.exists())
+        if not there.is_dir():
+            raise OutputError(f"{named} cannot be used: {there} is not a folder. Choose another")
+        if not os.access(there, os.W_OK):
+            raise OutputError(f"{named} cannot be used: {there} is read-only. Choose another")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise OutputError(f"{named} cannot be used: {why}. Choose another") from error
+
+
 def check_picture(path: Path, option: str = "--plot") -> None:
     """The same for a picture, whose suffix says its format."""
     if path.suffix.lower() not in PICTURES:

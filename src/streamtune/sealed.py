@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_folder
 
 MANIFEST = "manifest.json"
 # Names a half-filled folder, with the number of the process that fills it.
@@ -33,6 +34,9 @@ def check_target(path: Path, what: str, marker: str = MANIFEST) -> None:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise SealedFolderError(f"{path} cannot be written: {why}. Choose another --out") from error
+    check_folder(path.absolute().parent, "--out")
+    if not path.name:
+        raise SealedFolderError(f"'{path}' is no name for a {what}: give a new folder")
     if taken:
         raise SealedFolderError(f"{path} exists and is not a {what}: choose another --out, or remove it")
 

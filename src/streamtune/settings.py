@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, Self
 
-from annotated_types import Le
+from annotated_types import Le, Lt
 from pydantic import ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -18,6 +19,8 @@ from streamtune.frozen import Frozen
 LARGEST_SEED = 2**32 - 1
 # What counts things: no machine of ours gets further, and the libraries below us overflow.
 LARGEST_NUMBER = 2**31 - 1
+# A hundred years: no clock and no sleep takes many more.
+LARGEST_SECONDS = 36_525 * 86_400
 
 # What pydantic's kinds of errors mean to a user; the braces are filled from the error's own context.
 _MEANINGS = {
@@ -35,6 +38,7 @@ _MEANINGS = {
     "bool_parsing": "must be true or false",
     "string_type": "must be text",
     "literal_error": "must be {expected}",
+    "string_pattern_mismatch": "must be written as {pattern} says",
     "too_short": "must have at least {min_length} entries",
     "mapping_type": "must be a mapping",
     "dict_type": "must be a mapping",
@@ -51,6 +55,18 @@ def later_seed(seed: int, step: int) -> int:
     (8, 0)
     """
     return (seed + step) % (LARGEST_SEED + 1)
+
+
+def largest_of(name: str, value: object) -> int | None:
+    """The largest that a number of that name can be where nothing else limits it; None where that is nobody's business.
+
+    >>> largest_of("runs", 5), largest_of("window_s", 5.0), largest_of("rate", 5.0)
+    (2147483647, 3155760000, None)
+    """
+    if type(value) is int:
+        return LARGEST_NUMBER
+    is_time = isinstance(value, float) and math.isfinite(value) and name.endswith(("_s", "seconds"))
+    return LARGEST_SECONDS if is_time else None
 
 
 class SettingsError(StreamTuneError):
@@ -118,15 +134,12 @@ class Settings(Frozen):
 
     @model_validator(mode="after")
     def _countable(self) -> Self:
-        """No number is larger than anything that can be counted, unless its own limit says so."""
+        """No number is larger than anything that can be counted or waited for, unless its own limit says so."""
         for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if (
-                type(value) is int
-                and abs(value) > LARGEST_NUMBER
-                and not any(isinstance(one, Le) for one in field.metadata)
-            ):
-                raise ValueError(f"{name} must be at most {LARGEST_NUMBER}, but got {value:.3g}")
+            value, limited = getattr(self, name), any(isinstance(one, Le | Lt) for one in field.metadata)
+            most = None if limited else largest_of(name, value)
+            if most is not None and abs(value) > most:
+                raise ValueError(f"{name} must be at most {most}, but got {value:.3g}")
         return self
 
     def replace(self, **changes: Any) -> Self:

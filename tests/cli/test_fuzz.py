@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from cli_fuzz import command_lines, commands, problem, warm_up, without_pauses, write_inputs
+from cli_fuzz import WORKING, command_lines, commands, problem, warm_up, without_pauses, write_inputs
 
 CASES = 500
 
 
 @pytest.fixture(scope="module")
-def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def hostile_folder(tmp_path_factory: pytest.TempPathFactory, small_model: Path) -> Iterator[Path]:
+    import uvicorn
+
     from streamtune.engines.flink.client import FlinkClient
 
     folder = tmp_path_factory.mktemp("hostile")
-    write_inputs(folder)
-    before = dict(FlinkClient.__init__.__kwdefaults__)
+    write_inputs(folder, small_model)
+    before, served = dict(FlinkClient.__init__.__kwdefaults__), uvicorn.Server.run
     without_pauses()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", "/nope")
@@ -27,13 +29,16 @@ def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         warm_up(folder)
     yield folder
     FlinkClient.__init__.__kwdefaults__.update(before)
+    uvicorn.Server.run = served  # type: ignore[method-assign]
 
 
 def test_all_commands_are_drawn() -> None:
     paths = {path for path, _ in commands()}
     assert {("tune",), ("history", "ingest"), ("flink", "up"), ("costmodel", "fine-tune")} <= paths
     assert {path[0] for path in paths} >= {"place", "plan", "provision", "autoconfig", "sundog"}
-    assert len(paths) >= 45
+    assert {path[0] for path in paths} >= {"serve", "learn", "token"}
+    assert set(WORKING) <= paths
+    assert len(paths) >= 50
 
 
 @given(words=command_lines())

@@ -15,7 +15,8 @@ from streamtune.dataflow.physics import OperatorPhysics
 from streamtune.engines.simulator import Simulator, SimulatorSettings, simulate_once
 from streamtune.errors import DataflowError
 from streamtune.workloads.cloudlab import machine
-from streamtune.workloads.zerotune import STRUCTURES, draw_query
+from streamtune.workloads.settings import STRUCTURES
+from streamtune.workloads.zerotune import draw_query
 
 EXACT = SimulatorSettings.exact()
 

@@ -18,9 +18,11 @@ from pyspark.sql import SparkSession
 
 from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import IngestReport, ingest
+from streamtune.history.sources import Refused, Sources, compare
 from streamtune.history.store import History
 from streamtune.history.stream import FollowSettings, follow
 from streamtune.history.validate import ValidationSettings
+from streamtune.spark.files import FileStatus
 
 pytestmark = pytest.mark.spark
 
@@ -182,3 +184,23 @@ def test_a_name_that_is_not_utf8_is_read_by_a_link_or_rejected(
     for one in (history, streamed):
         assert stored(one) == {"linked", "backslash", "in a folder"}
         assert rejected(one) == {("lost-\\xe4.jsonl", "unsupported_file"): 1}
+
+
+def test_what_was_read_is_compared_with_what_was_listed_file_by_file(spark: SparkSession) -> None:
+    """Of two files one was read twice and one not at all, and in = valid + rejected held: a count has to notice."""
+    first, second = (FileStatus(f"file:/in/{name}.jsonl", 20, 0) for name in ("a", "b"))
+    listed = Sources(text=(first, second), sizes={first.path: 20, second.path: 20})
+
+    def read(*rows: tuple[str, int]) -> list[Refused]:
+        return compare(listed, spark.createDataFrame(list(rows), "source_file string, raw_bytes bigint"))
+
+    assert read((first.path, 19), (second.path, 19)) == []
+    assert read((first.path, 19)) == [Refused(second, "line_too_long")]
+    with pytest.raises(HistoryError, match=r"a\.jsonl' has 20 bytes, but 38 were read"):
+        read((first.path, 19), (first.path, 19), (second.path, 19))
+    with pytest.raises(HistoryError, match=r"c\.jsonl' was read, but not listed"):
+        read((first.path, 19), (second.path, 19), ("file:/in/c.jsonl", 19))
+    parquet = Sources(parquet={"": (first,)}, rows={first.path: 1})
+    twice = spark.createDataFrame([(first.path, 9)] * 2, "source_file string, raw_bytes bigint")
+    with pytest.raises(HistoryError, match="has 1 rows, but 2 were read"):
+        compare(parquet, twice)

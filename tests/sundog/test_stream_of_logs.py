@@ -23,9 +23,9 @@ from streamtune.errors import StreamTuneError
 from streamtune.sundog.knowledge import load_knowledge
 from streamtune.sundog.panes import Panes
 from streamtune.sundog.pipeline import Sundog
+from streamtune.sundog.places import day_of_number
 from streamtune.sundog.settings import RankDays, StreamSettings, SundogSettings
 from streamtune.sundog.stream import BatchReport, follow
-from streamtune.sundog.windows import day_of_number
 from sundog.examples import make_lines
 from sundog.test_pipeline import read_tables
 

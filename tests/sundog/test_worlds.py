@@ -16,9 +16,9 @@ from streamtune.settings import SettingsError
 from streamtune.sundog.generator import Drawer, generate, plan
 from streamtune.sundog.knowledge import load_knowledge
 from streamtune.sundog.pipeline import Sundog
+from streamtune.sundog.places import day_number
 from streamtune.sundog.real import write_commits, write_movietweetings
 from streamtune.sundog.settings import LogSettings, WorldSettings
-from streamtune.sundog.windows import day_number
 from streamtune.sundog.world import Truth, build_world
 
 SMALL = WorldSettings(entities=60, days=4, seed=1)

@@ -54,6 +54,12 @@ def parse_rates(text: str | None, job: Job) -> dict[str, float]:
     return rates
 
 
+def check_rates_text(text: str, option: str = "--rate") -> None:
+    """Refuse what can be no rates of any job, before anybody is asked which sources there are."""
+    if parse_times(text) is None:
+        parse_numbers(text, {}, option)
+
+
 def parse_times(text: str) -> float | None:
     """The number before an ``x``; None where there is no such thing.
 

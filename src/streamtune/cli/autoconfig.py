@@ -10,7 +10,9 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
+from streamtune.engines.flink.settings import check_address
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_folder
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -146,6 +148,8 @@ def show(
     from streamtune.autoconfig.importance import importance
     from streamtune.autoconfig.report import config_file, read_session
 
+    if plots is not None:
+        check_folder(plots, "--plots")
     session = read_session(store)
     best = choose(session.trials, session.problem)
     weights = importance(session.trials, session.problem)
@@ -212,11 +216,15 @@ def _target(
     if spark_app is not None and engine in {None, "spark"}:
         return _Target("spark", spark_app.stem, spark_app=spark_app)
     if engine is None:
+        given = {"--url": url, "--jar": jar, "--entry-class": entry_class, "--job-arg": arguments}
+        for option in (option for option, value in given.items() if value):
+            raise StreamTuneError(f"{option} has no effect without --engine flink: leave it out, or give both")
         return None
     if engine != "flink":
         raise StreamTuneError(f"--engine: expected flink (Spark: --spark-app app.py), but got {engine!r}")
     if url is None or jar is None:
         raise StreamTuneError("--engine flink needs --url and --jar: where the JobManager is, and what to run")
+    check_address(url)
     from streamtune.autoconfig.flink import FlinkTarget
 
     settings = FlinkTarget(url=url, jar=jar, entry_class=entry_class, arguments=tuple(arguments or ()))

@@ -18,7 +18,7 @@ from streamtune.cli.output import err, out, print_json, styled
 from streamtune.cli.tune import BacklogOption
 from streamtune.errors import StreamTuneError
 from streamtune.models.names import check_model
-from streamtune.outputs import check_outputs, write_whole
+from streamtune.outputs import check_folder, check_outputs, write_whole
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def bench(
     check_experiments(names, real_runs, real_data)
     family = paper_of(names[0])
     check_outputs((("--report", report), ("--results", results)))
-    chosen_seeds = _seeds(seeds or "0")
+    chosen_seeds = _seeds("0" if seeds is None else seeds)
+    if work is not None:
+        check_folder(work, "--work")
     if names == ["fig8"]:
         check_model(model)
     _refuse_without_effect(

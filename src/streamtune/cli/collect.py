@@ -10,7 +10,7 @@ import typer
 from streamtune.cli.flink import UrlSetting, flink_client
 from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import err, out
-from streamtune.engines.flink.settings import CollectSettings, FlinkSettings
+from streamtune.engines.flink.settings import CollectSettings, FlinkSettings, check_address
 
 
 def collect(
@@ -35,18 +35,21 @@ def collect(
       streamtune collect --out records/ --window-s 30 --duration-s 3600 && streamtune history ingest my-history records/
     """
     from streamtune.dataflow.run_files import RunFiles
-    from streamtune.engines.flink import Overrides, load_overrides
-    from streamtune.engines.flink.collecting import Collector
-    from streamtune.engines.flink.collecting import collect as run
+    from streamtune.engines.flink.overrides import Overrides, load_overrides
 
     settings = resolved(CollectSettings, window_s=window_s, settle_s=settle_s, poll_s=poll_s)
     settings = settings.replace(poll_s=min(settings.poll_s, settings.window_s))
+    address, known = resolved(FlinkSettings, url=url).url, load_overrides(overrides) if overrides else Overrides()
+    check_address(address)
     files = RunFiles(out_folder)
-    with flink_client(resolved(FlinkSettings, url=url).url, retries=1) as client:
+    from streamtune.engines.flink.collecting import Collector
+    from streamtune.engines.flink.collecting import collect as run
+
+    with flink_client(address, retries=1) as client:
         collector = Collector(
             client,
             settings,
-            overrides=load_overrides(overrides) if overrides else Overrides(),
+            overrides=known,
             tell=lambda line: err.print(line, highlight=False, soft_wrap=True),
         )
         written = 0

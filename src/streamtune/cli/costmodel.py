@@ -80,7 +80,7 @@ def train(
     engine: Annotated[
         str | None, typer.Option(help="Learn from the runs of this engine in the history, not from generated plans.")
     ] = None,
-    enumeration: Annotated[str | None, typer.Option(help="Only plans enumerated like this.")] = None,
+    enumeration: Annotated[Enumeration | None, typer.Option(help="Only plans enumerated like this.")] = None,
     members: Annotated[int | None, setting(CostModelSettings, "members")] = None,
     epochs: Annotated[int | None, setting(CostTrainingSettings, "epochs")] = None,
     width: Annotated[int | None, setting(CostNetworkSettings, "width")] = None,

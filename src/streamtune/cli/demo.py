@@ -31,7 +31,8 @@ def demo(
     Example:
       streamtune demo --out report.html
     """
-    check_outputs((("--out", out_file), ("--out", out_file.with_suffix(".audit.jsonl"))))
+    check_outputs((("--out", out_file),))
+    check_outputs((("--out", out_file.with_suffix(".audit.jsonl")),))
     from streamtune.cli.compare import print_stories
     from streamtune.cli.live import LiveTable
     from streamtune.control.audit import AuditTrail

@@ -71,8 +71,7 @@ def _of_spec(question: PlanQuestion) -> dict[str, Any]:
 def _of_running(question: PlanQuestion, clock: Clock | None) -> dict[str, Any]:
     """Look at a running job once; nothing about it is changed."""
     from streamtune.dataflow import Observation
-    from streamtune.engines.flink import FlinkClient, FlinkEngine
-    from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow
+    from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow, check_address
 
     if question.engine != "flink":
         raise StreamTuneError(f"--engine must be flink, but got '{question.engine}': other engines have no jobs to ask")
@@ -81,6 +80,9 @@ def _of_running(question: PlanQuestion, clock: Clock | None) -> dict[str, Any]:
     if question.job or question.observe:
         given = f"'{question.job}'" if question.job else "--observe"
         raise StreamTuneError(f"a running job is looked at as it is, but got {given}: leave it out with --engine flink")
+    check_address(question.url)
+    from streamtune.engines.flink import FlinkClient, FlinkEngine
+
     with FlinkClient(question.url) as client:
         engine = FlinkEngine(client, settings=resolved(FlinkSettings), clock=clock)
         deployment = engine.attach(question.job_id)
@@ -116,7 +118,6 @@ def _scaled(text: str | None, now: Mapping[str, float]) -> dict[str, float]:
 def _pilot(spec: JobSpec, question: PlanQuestion) -> Observation:
     """A short run at a small rate with what the spec starts with, on the simulator."""
     from streamtune.cli.arguments import parse_rates, simulator_settings
-    from streamtune.engines.simulator import simulate_once
     from streamtune.engines.simulator.settings import SimulatorWindow
 
     if spec.physics is None:
@@ -124,11 +125,14 @@ def _pilot(spec: JobSpec, question: PlanQuestion) -> Observation:
             f"job '{spec.job.name}' has no physics, so the simulator cannot try it: leave --observe out, or start the "
             "job on Flink at a small rate and ask with --engine flink"
         )
+    rates = parse_rates(question.observe, spec.job)
+    from streamtune.engines.simulator import simulate_once
+
     return simulate_once(
         spec.job,
         spec.physics,
         spec.job.initial_plan,
-        parse_rates(question.observe, spec.job),
+        rates,
         window=resolved(SimulatorWindow),
         settings=simulator_settings(None, None),
         seed=question.seed,

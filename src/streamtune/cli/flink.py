@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from streamtune.cli.arguments import is_there
 from streamtune.cli.net import state_folder as user_state_folder
 from streamtune.cli.options import current_config, resolved, setting
 from streamtune.cli.output import err, operator_table, out, print_json, styled
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
 from streamtune.dataflow.documents import DocumentError, read_text
-from streamtune.engines.flink.settings import FlinkSettings
+from streamtune.engines.flink.settings import FlinkSettings, check_address
 from streamtune.errors import StreamTuneError
 from streamtune.labs.flink.settings import ClusterSettings, Scheduler, WorkloadSettings
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from streamtune.engines.flink import FlinkClient
     from streamtune.engines.flink.journal import Journal
     from streamtune.labs.flink import LocalCluster
+    from streamtune.labs.flink.distribution import FlinkDistribution
 
 app = typer.Typer(
     name="flink", help="A local Flink cluster, and jobs on it.", no_args_is_help=True, rich_markup_mode=None
@@ -47,11 +49,14 @@ def _url(given: str | None) -> str:
     config = current_config()
     if given is None and config.gives(ClusterSettings, "port") and not config.gives(FlinkSettings, "url"):
         return f"http://127.0.0.1:{config.settings(ClusterSettings).port}"
-    return resolved(FlinkSettings, url=given).url
+    url = resolved(FlinkSettings, url=given).url
+    check_address(url)
+    return url
 
 
 def flink_client(url: str, **options: Any) -> FlinkClient:
     """A client that knows who we are, as the config file and the environment say."""
+    check_address(url)
     from streamtune.engines.flink import FlinkClient
     from streamtune.engines.flink.access import Access
 
@@ -76,8 +81,6 @@ def up(
       streamtune flink up
       streamtune flink up --port 8090 --slots 100 --heap-mb 1024
     """
-    from streamtune.labs.flink import FlinkDistribution, LocalCluster
-
     settings = resolved(
         ClusterSettings,
         port=port,
@@ -87,7 +90,12 @@ def up(
         network_mb=network_mb,
         scheduler=scheduler,
     )
-    cluster = LocalCluster(state_folder() / str(settings.port), settings, FlinkDistribution.find(flink_home))
+    from streamtune.labs.flink.distribution import FlinkDistribution
+
+    distribution = FlinkDistribution.find(flink_home)
+    from streamtune.labs.flink import LocalCluster
+
+    cluster = LocalCluster(state_folder() / str(settings.port), settings, distribution)
     err.print(f"starting Flink {cluster.distribution.version} …", highlight=False)
     cluster.up()
     found = {
@@ -133,11 +141,11 @@ def status(
       streamtune flink status
       streamtune flink status --url http://flink.example:8081 --json
     """
-    from streamtune.engines.flink.client import FlinkUnreachableError
-
     if port is not None and url is not None:
         raise StreamTuneError(f"--port is a local cluster's, but got --url {url} too: leave one out")
     address = _url(url) if port is None else f"http://127.0.0.1:{port}"
+    from streamtune.engines.flink.client import FlinkUnreachableError
+
     try:
         with flink_client(address, retries=1) as client:
             overview, jobs = client.overview(), client.jobs()
@@ -202,42 +210,61 @@ def submit(
       streamtune flink submit job.yaml --plan join=4,filter=2 --rate 2x
       streamtune flink submit query.sql
     """
+    from streamtune.labs.flink.distribution import FlinkDistribution
+
+    settings, address = resolved(WorkloadSettings, key_groups=key_groups, checkpoint_s=checkpoint_s), _url(url)
+    distribution = FlinkDistribution.find(flink_home)
+    if job.endswith(".sql"):
+        _refuse_for_sql(plan=plan, rate=rate, max_rate_per_s=max_rate, checkpoint_s=checkpoint_s, key_groups=key_groups)
+        job_id, name = _submit_sql(Path(job), address, distribution)
+    else:
+        job_id, name = _submit_spec(job, plan, rate, max_rate, address, distribution, settings)
+    if as_json:
+        print_json({"job_id": job_id, "name": name, "url": address})
+    else:
+        out.print(f"job {job_id} ({name}) runs at {address}", highlight=False, soft_wrap=True)
+
+
+def _submit_sql(file: Path, url: str, distribution: FlinkDistribution) -> tuple[str, str]:
+    try:
+        script = read_text(file)
+    except DocumentError as error:
+        raise StreamTuneError(f"{file} {error.problem}") from error
+    from streamtune.labs.flink import Submitter
+
+    with flink_client(url) as client:
+        program = Submitter(client, folder=state_folder() / "rates", distribution=distribution).sql_program(script)
+        job_id = client.run_jar(program.jar_id, entry_class=program.entry_class, arguments=program.arguments)
+    return job_id, file.stem
+
+
+def _submit_spec(
+    job: str,
+    plan: str | None,
+    rate: str | None,
+    max_rate: float | None,
+    url: str,
+    distribution: FlinkDistribution,
+    settings: WorkloadSettings,
+) -> tuple[str, str]:
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates
-    from streamtune.engines.flink import FlinkEngine
-    from streamtune.labs.flink import FlinkDistribution, Submitter
     from streamtune.labs.flink.scaling import scale_spec
 
-    settings, url = resolved(WorkloadSettings, key_groups=key_groups, checkpoint_s=checkpoint_s), _url(url)
-    distribution = FlinkDistribution.find(flink_home)
+    spec = find_job(job)
+    if max_rate is not None:
+        peak = {source: 10 * nominal for source, nominal in spec.job.source_rates.items()}
+        spec = scale_spec(spec, peak, max_rate_per_s=max_rate)
+    spec = spec.with_rates(parse_rates(rate, spec.job))
+    chosen = parse_plan(plan, spec.job)
+    from streamtune.engines.flink import FlinkEngine
+    from streamtune.labs.flink import Submitter
+
     with flink_client(url) as client:
-        if job.endswith(".sql"):
-            _refuse_for_sql(
-                plan=plan, rate=rate, max_rate_per_s=max_rate, checkpoint_s=checkpoint_s, key_groups=key_groups
-            )
-            try:
-                script = read_text(Path(job))
-            except DocumentError as error:
-                raise StreamTuneError(f"{job} {error.problem}") from error
-            program = Submitter(client, folder=state_folder() / "rates", distribution=distribution).sql_program(script)
-            job_id = client.run_jar(program.jar_id, entry_class=program.entry_class, arguments=program.arguments)
-            name = Path(job).stem
-        else:
-            spec = find_job(job)
-            if max_rate is not None:
-                peak = {source: 10 * nominal for source, nominal in spec.job.source_rates.items()}
-                spec = scale_spec(spec, peak, max_rate_per_s=max_rate)
-            spec = spec.with_rates(parse_rates(rate, spec.job))
-            submitter = Submitter(
-                client, spec, folder=state_folder() / "rates", distribution=distribution, settings=settings
-            )
-            deployment = FlinkEngine(client, submitter=submitter, settings=resolved(FlinkSettings)).deploy(
-                spec.job, parse_plan(plan, spec.job)
-            )
-            job_id, name = deployment.id, spec.job.name
-    if as_json:
-        print_json({"job_id": job_id, "name": name, "url": url})
-    else:
-        out.print(f"job {job_id} ({name}) runs at {url}", highlight=False, soft_wrap=True)
+        submitter = Submitter(
+            client, spec, folder=state_folder() / "rates", distribution=distribution, settings=settings
+        )
+        engine = FlinkEngine(client, submitter=submitter, settings=resolved(FlinkSettings))
+        return engine.deploy(spec.job, chosen).id, spec.job.name
 
 
 def _refuse_for_sql(**options: object) -> None:
@@ -263,10 +290,13 @@ def rates(
       streamtune flink rates 5x
       streamtune flink rates bids=1500 --job nexmark-q2
     """
-    from streamtune.cli.arguments import parse_rates
+    from streamtune.cli.arguments import check_rates_text, parse_rates
+
+    check_rates_text(rate, "RATE")
+    address = _url(url)
     from streamtune.engines.flink import FlinkEngine
 
-    with flink_client(_url(url)) as client:
+    with flink_client(address) as client:
         engine = FlinkEngine(client)
         deployment = engine.attach(job)
         wanted = parse_rates(rate, engine.published_job(deployment))
@@ -291,10 +321,13 @@ def plan(
       streamtune flink plan --job my-job --overrides known.yaml --json
     """
     from streamtune.dataflow.spec import JobSpec
-    from streamtune.engines.flink import FlinkEngine, Overrides, load_overrides
+    from streamtune.engines.flink.overrides import Overrides, load_overrides
 
-    with flink_client(_url(url)) as client:
-        engine = FlinkEngine(client, overrides=load_overrides(overrides) if overrides else Overrides())
+    address, known = _url(url), load_overrides(overrides) if overrides else Overrides()
+    from streamtune.engines.flink import FlinkEngine
+
+    with flink_client(address) as client:
+        engine = FlinkEngine(client, overrides=known)
         deployment = engine.attach(job)
         read_from = dict(engine.imported(deployment).read_from)
     if as_json:
@@ -335,9 +368,10 @@ def resume(url: UrlSetting = None) -> None:
     Example:
       streamtune flink resume --url http://flink.example:8081
     """
+    address = _url(url)
     from streamtune.engines.flink.journal import resume as finish
 
-    with flink_client(_url(url)) as client:
+    with flink_client(address) as client:
         journal = rescale_journal()
         entries = journal.entries(client.url)
         for entry in entries:
@@ -370,10 +404,12 @@ def doctor(
       streamtune flink doctor --url http://flink.example:8081
       streamtune flink doctor --job my-job --json
     """
+    settings = resolved(FlinkSettings, url=_url(url))
+    if jar is not None and not (is_there(jar) and jar.is_file()):
+        raise StreamTuneError(f"--jar {jar} cannot be read: there is no such file. Check the path")
     from streamtune.engines.flink import FlinkEngine
     from streamtune.engines.flink.preflight import Preflight, look
 
-    settings = resolved(FlinkSettings, url=_url(url))
     with flink_client(settings.url, retries=1) as client:
         preflight = Preflight(client, settings.rescale, has_program=jar is not None)
         found = look([preflight.cluster, lambda: preflight.job(FlinkEngine(client).find_job(job).id)])

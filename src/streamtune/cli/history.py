@@ -18,7 +18,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.extras import require
 from streamtune.history.settings import FeaturiseSettings, FollowSettings, ValidationSettings, default_validation
 from streamtune.labs.settings import GenerateSettings
-from streamtune.outputs import check_picture
+from streamtune.outputs import check_folder, check_picture
 from streamtune.readings.settings import LabelSettings
 from streamtune.spark.settings import SparkSettings, TableSettings, parse_conf
 
@@ -95,6 +95,7 @@ def check_location(location: str, *, must_exist: bool) -> None:
         folder = Path(location)
         if folder.exists() and not folder.is_dir():
             raise StreamTuneError(f"'{location}' is a file, but a history is a folder: check the path")
+        check_folder(folder)
         there = folder.is_dir() and any(folder.iterdir())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)

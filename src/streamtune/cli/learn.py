@@ -13,6 +13,7 @@ from streamtune.cli.output import err, out, print_json
 from streamtune.extras import require
 from streamtune.history.settings import FeaturiseSettings
 from streamtune.models.encoder.settings import TrainingSettings
+from streamtune.outputs import check_folder
 from streamtune.readings.settings import LabelSettings
 from streamtune.service.settings import LearnSettings, ServiceSettings
 from streamtune.similarity.settings import KMeansSettings
@@ -46,6 +47,8 @@ def learn(
     """
     settings = resolved(ServiceSettings, store=store, data=None if data is None else str(data))
     how = changed(settings.learn, min_runs=min_runs, evaluate_days=evaluate_days, tolerance=tolerance, engine=engine)
+    if settings.data is not None:
+        check_folder(Path(settings.data), "--data")
     require("sqlalchemy", "alembic", extra="service", what="the service's store")
     from streamtune.service.store import Store
 

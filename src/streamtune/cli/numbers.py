@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from streamtune.settings import LARGEST_NUMBER
+from streamtune.settings import largest_of
 
 Callback = Callable[[typer.Context, Any, Any], Any]
 
@@ -35,7 +35,7 @@ def _parameters(command: Any) -> Iterator[Any]:
 def _checked(inner: Callback | None, context: typer.Context, parameter: Any, value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise typer.BadParameter(f"must be a finite number, but got {value:g}.", ctx=context, param=parameter)
-    if isinstance(value, int) and parameter.max is None and abs(value) > LARGEST_NUMBER:
-        shown = str(value) if abs(value) < 10**20 else f"one of {len(str(abs(value)))} digits"
-        raise typer.BadParameter(f"must be at most {LARGEST_NUMBER}, but got {shown}.", ctx=context, param=parameter)
+    most = largest_of(parameter.name, value) if parameter.max is None else None
+    if most is not None and abs(value) > most:
+        raise typer.BadParameter(f"must be at most {most}, but got {float(value):.3g}.", ctx=context, param=parameter)
     return value if inner is None else inner(context, parameter, value)

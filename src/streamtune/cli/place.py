@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
+from streamtune.engines.flink.settings import check_address
 from streamtune.errors import StreamTuneError
 
 if TYPE_CHECKING:
@@ -86,11 +87,11 @@ def place(
       streamtune place job.yaml --hosts hosts.yaml --current today.json --state-mb join=200 --out placement.json
       streamtune place --engine flink --url http://localhost:8081
     """
+    _check_outputs(out_file, slot_groups, plot)
+    price_per_gb = _price(price_per_gb)
     from streamtune.placement import Problem, prepare
     from streamtune.placement import scheduler as find_scheduler
 
-    _check_outputs(out_file, slot_groups, plot)
-    price_per_gb = _price(price_per_gb)
     chosen = find_scheduler(scheduler, effort)
     name, found, pins, running, exchanges = _what(
         job, graph, engine, url, job_id, seconds, plan, rate, selectivity, record_bytes, state_mb
@@ -132,6 +133,13 @@ def _what(
     if len(given) != 1:
         got = " and ".join(given) or "none"
         raise StreamTuneError(f"give one of JOB, --graph FILE and --engine flink --url …, but got {got}")
+    of_a_job = {"plan": plan, "rate": rate, "selectivity": selectivity}
+    of_a_job |= {"record-bytes": record_bytes, "state-mb": state_mb}
+    unmeant = {name: "JOB" for name, value in of_a_job.items() if value is not None and job is None}
+    of_an_engine = {"url": url, "job-id": job_id}
+    unmeant |= {name: "--engine" for name, value in of_an_engine.items() if value is not None and engine is None}
+    for option, kind in unmeant.items():
+        raise StreamTuneError(f"--{option} has no effect without {kind}: leave it out")
     if graph is not None:
         from streamtune.placement import read_graph
 
@@ -174,6 +182,7 @@ def _running(
         raise StreamTuneError(
             "--engine flink needs --url, the address of its REST interface, such as http://localhost:8081"
         )
+    check_address(url)
     from streamtune.cli.flink import flink_client
     from streamtune.clock import SystemClock
     from streamtune.engines.flink.communication import running_job

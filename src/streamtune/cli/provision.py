@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
+from streamtune.sealed import check_target
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -47,11 +48,13 @@ def plan(
       streamtune provision plan problem.json --method qcesa --json
       streamtune provision plan problem.yaml --method cba:small
     """
-    from streamtune.provisioning.methods import compile_kernels, plan_by
-    from streamtune.provisioning.problem import load_problem
+    from streamtune.provisioning.problem import check_method, load_problem
     from streamtune.provisioning.settings import SolverSettings
 
     wanted = load_problem(problem)
+    check_method(method, wanted)
+    from streamtune.provisioning.methods import compile_kernels, plan_by
+
     compile_kernels()
     found = plan_by(method, wanted, SolverSettings(seconds=seconds, gap=min(gap, 0.999), seed=seed))
     if as_json:
@@ -177,10 +180,12 @@ def train(
       streamtune provision train cmo1.json --out cmo1-model
       streamtune provision train cmo1.json --model forest --out cmo1-forest
     """
-    from streamtune.provisioning.oprpm.model import train as learn
     from streamtune.provisioning.sampling.samples import read_samples
 
+    check_target(target, "model of an operator")
     operator, taken = read_samples(samples)
+    from streamtune.provisioning.oprpm.model import train as learn
+
     found = learn(operator, taken, model, seed)
     found.save(target)
     _print_model(found, as_json)
@@ -198,9 +203,10 @@ def show(
     Examples:
       streamtune provision show cmo1-model --at 0.5:64 --at 1:96
     """
+    asked = [_provision(text, "--at") for text in provisions or ()]
     from streamtune.provisioning.oprpm.model import OperatorModel
 
-    _print_model(OperatorModel.load(model), as_json, [_provision(text, "--at") for text in provisions or ()])
+    _print_model(OperatorModel.load(model), as_json, asked)
 
 
 def _print_model(model: OperatorModel, as_json: bool, at: list[Provision] | None = None) -> None:

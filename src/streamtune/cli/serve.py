@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from streamtune.cli.arguments import is_there
 from streamtune.cli.options import current_config, setting
 from streamtune.cli.output import err
 from streamtune.config import Config, load_config
 from streamtune.engines.flink.settings import FlinkSettings
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_folder
 from streamtune.service.settings import ApiSettings, ServiceSettings, WatchedCluster
 from streamtune.settings import Settings
 
@@ -56,6 +58,7 @@ def serve(
         raise StreamTuneError(f"'{kind}' means nothing here: 'streamtune serve --demo flink' is what there is")
     if log not in ("text", "json"):
         raise StreamTuneError(f"--log must be text or json, but got '{log}'")
+    _check_paths(data, tls_certificate, tls_key)
     from streamtune.service.logs import set_up_logs
 
     set_up_logs("json" if log == "json" else "text")
@@ -65,6 +68,15 @@ def serve(
         _serve_demo("flink" if kind else "simulated", given)
     else:
         given.service().run(_say_where)
+
+
+def _check_paths(data: Path | None, *files: str | None) -> None:
+    """Before anything is loaded."""
+    if data is not None:
+        check_folder(data, "--data")
+    for option, file in zip(("--tls-certificate", "--tls-key"), files, strict=True):
+        if file is not None and not (is_there(Path(file)) and Path(file).is_file()):
+            raise StreamTuneError(f"{option} {file} cannot be read: there is no such file. Check the path")
 
 
 class _Given:
@@ -88,11 +100,13 @@ class _Given:
 
     def service(self) -> Service:
         """The service of the config file."""
-        from streamtune.service.service import Service
-        from streamtune.service.store import Store
-
         config = self.config()
         settings = self.settings(config.settings(ServiceSettings))
+        from streamtune.service.store import Store
+
+        store = Store(settings.store_url)
+        from streamtune.service.service import Service
+
         make = _cluster_maker(config)
         clusters = [make(one, settings) for one in settings.clusters]
         if not clusters:
@@ -108,7 +122,7 @@ class _Given:
 
         return Service(
             settings,
-            Store(settings.store_url),
+            store,
             clusters,
             data=settings.data_folder,
             source=str(path or "defaults"),

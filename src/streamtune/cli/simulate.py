@@ -42,13 +42,14 @@ def simulate(
       streamtune simulate job.yaml --plan hot_items=12,sink=2 --rate bids=80000 --json
     """
     from streamtune.cli.arguments import find_job, parse_plan, parse_rates, simulator_settings
-    from streamtune.engines.simulator import Simulator
 
     spec = find_job(job)
-    rates = parse_rates(rate, spec.job)
-    window = resolved(SimulatorWindow, settle_s=settle_s, length_s=window_s)
-    engine = Simulator.of(spec, settings=simulator_settings(bias, noise), seed=seed)
-    deployment = engine.deploy(spec.job, parse_plan(plan, spec.job))
+    rates, chosen = parse_rates(rate, spec.job), parse_plan(plan, spec.job)
+    window, settings = resolved(SimulatorWindow, settle_s=settle_s, length_s=window_s), simulator_settings(bias, noise)
+    from streamtune.engines.simulator import Simulator
+
+    engine = Simulator.of(spec, settings=settings, seed=seed)
+    deployment = engine.deploy(spec.job, chosen)
     engine.set_source_rates(deployment, rates)
     seen = engine.observe(deployment, window)
     if as_json:
@@ -105,13 +106,14 @@ def oracle(
       streamtune oracle job.yaml --rate bids=80000 --json
     """
     from streamtune.cli.arguments import find_job, parse_rates
-    from streamtune.engines.simulator import find_oracle
     from streamtune.errors import EngineError
 
     spec = find_job(job)
     if spec.physics is None:
         raise EngineError(f"job '{spec.job.name}' has no physics, so its optimum is not known: add physics to the spec")
     rates = parse_rates(rate, spec.job)
+    from streamtune.engines.simulator import find_oracle
+
     initial = spec.job.initial_plan
     fixed = {} if tune_sources else {source.id: initial[source.id] for source in spec.job.dataflow.sources}
     found = find_oracle(spec.job, spec.physics, rates, fixed=fixed)

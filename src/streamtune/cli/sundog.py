@@ -31,6 +31,7 @@ from streamtune.cli.sundog_shared import (
     whole_address,
 )
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_folder
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -69,11 +70,10 @@ def generate(
     """
     if file_format not in ("jsonl", "parquet"):
         raise StreamTuneError(f"--format is jsonl or parquet, but got {file_format!r}")
-    if folder.exists() and not folder.is_dir():
-        raise StreamTuneError(f"{folder} is not a folder: choose another")
+    check_folder(folder)
     if (folder / "logs").exists() and not (folder / "truth").is_dir() and any((folder / "logs").iterdir()):
         raise StreamTuneError(f"{folder / 'logs'} holds files that generate did not make: choose another folder")
-    first = parse_day(start)
+    first = parse_day(start, "--start")
     with spark_session(spark_master, spark_conf) as spark:
         from streamtune.sundog.generator import generate as run_generate
         from streamtune.sundog.settings import LogSettings, WorldSettings

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 from streamtune.cli.arguments import is_there
 from streamtune.errors import StreamTuneError
+from streamtune.sundog.places import table_folder
 
 
 def check_knowledge(folder: Path) -> None:
@@ -27,6 +29,14 @@ def check_output_of_run(place: str) -> None:
         raise StreamTuneError(f"there are no rankings in {place}: run 'sundog run' or 'sundog stream' first")
 
 
+def check_ranked(place: str, day: date, window: int) -> None:
+    """``evaluate`` reads the rankings of one day and window."""
+    if "://" not in place and not is_there(Path(table_folder(place, "rankings", day, window))):
+        raise StreamTuneError(
+            f"there are no rankings of {day} with a window of {window} in {place}: run 'sundog rank' for it"
+        )
+
+
 def check_followed(folder: str) -> None:
     """A folder to follow may be empty, but it must be there."""
     if "://" not in folder and not (is_there(Path(folder)) and Path(folder).is_dir()):
@@ -41,3 +51,10 @@ def check_judgements(truth: Path | None, labels: Path | None) -> None:
     assert given is not None
     if not is_there(given):
         raise StreamTuneError(f"--{'truth' if truth else 'labels'} {given} is not there: check the path")
+    if truth is not None and not truth.is_dir():
+        raise StreamTuneError(f"--truth {truth} is not a folder: give the 'truth' folder that 'generate' made")
+    if labels is not None and not labels.is_file():
+        kind = "a folder" if labels.is_dir() else "a device"
+        raise StreamTuneError(
+            f"--labels {labels} cannot be read: it is {kind}. Give a file of JSON lines with entity, related and grade"
+        )

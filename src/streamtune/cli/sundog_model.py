@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
-from streamtune.cli.sundog_checks import check_judgements, check_output_of_run
+from streamtune.cli.sundog_checks import check_judgements, check_knowledge, check_output_of_run, check_ranked
 from streamtune.cli.sundog_shared import (
     AsOf,
     Conf,
@@ -96,13 +96,15 @@ def evaluate(
       streamtune sundog evaluate out --as-of 2013-12-10 --on 2013-12-20 --window 30 --truth world/truth --json
     """
     day = parse_day(as_of)
+    judged = day if on is None else parse_day(on, "--on")
     check_output_of_run(place)
     check_judgements(truth, labels)
+    check_ranked(place, day, window)
     from streamtune.sundog.evaluation import judge
     from streamtune.sundog.labels import most_searched, read_grades
     from streamtune.sundog.tables import read_table
 
-    grades = read_grades(truth, labels, parse_day(on) if on else day)
+    grades = read_grades(truth, labels, judged)
     rankings = read_table(whole_address(place), "rankings", day, window)
     chosen = most_searched(rankings, queries)
     kinds = {"relevance": grades.relevance, **({"freshness": grades.recency} if grades.recency else {})}
@@ -138,6 +140,8 @@ def show(
     check_outputs([("--page", page)])
     if knowledge is None:  # else a name that nobody has is told first
         check_output_of_run(place)
+    else:
+        check_knowledge(knowledge)
     from streamtune.sundog.history import entity_history, find_entity
     from streamtune.sundog.page import write_page
 

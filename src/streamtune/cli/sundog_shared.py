@@ -13,6 +13,8 @@ import typer
 
 from streamtune.cli.output import err, plain
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import check_folder
+from streamtune.spark.settings import SparkSettings, parse_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,16 +39,15 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 @contextmanager
 def spark_session(master: str | None, conf: list[str] | None) -> Iterator[SparkSession]:
     """A Spark session; one that is started here is stopped at the end."""
+    settings = SparkSettings(master=master, conf=parse_conf(conf or []))
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
-        from streamtune.spark.session import build_session, parse_conf
-        from streamtune.spark.settings import SparkSettings
+        from streamtune.spark.session import build_session
     except ModuleNotFoundError as error:
         raise StreamTuneError(f"{error.name} is not installed: pip install 'streamtune[spark]'") from error
-    settings = SparkSettings(master=master, conf=parse_conf(conf or []))
     err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")
     running = SparkSession.getActiveSession()
     try:
@@ -74,11 +75,11 @@ def step(what: str) -> Iterator[dict[str, float]]:
     err.print(f"{plain(what)}: {took['seconds']:.1f} s", style="dim")
 
 
-def parse_day(text: str) -> date:
+def parse_day(text: str, option: str = "--as-of") -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise StreamTuneError(f"--as-of must be a day such as 2014-01-20, but got {text!r}") from None
+        raise StreamTuneError(f"{option} must be a day such as 2014-01-20, but got {text!r}") from None
 
 
 def whole_address(text: str) -> str:
@@ -119,8 +120,8 @@ def load_scorer(model: Path | None, windows: list[int]) -> Scorer | None:
 def refuse_foreign(place: str) -> None:
     """Replaces folders that Sundog wrote; leaves others of the same name alone."""
     folder = Path(place)
-    if folder.is_file():
-        raise StreamTuneError(f"--out {place} is a file: give a folder")
+    if "://" not in place:
+        check_folder(folder, "--out")
     ours = (folder / "state" / "_manifest").is_dir()
     for name in ("features", "rankings", "quarantine", "state"):
         inside = folder / name

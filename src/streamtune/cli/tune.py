@@ -273,11 +273,13 @@ def _tune_simulator(
     start_from: Path | None,
 ) -> TuningStory:
     from streamtune.cli.arguments import find_job, parse_rate_changes, simulator_settings
-    from streamtune.cli.live import LiveTable
-    from streamtune.labs.simulator import tune_on_simulator
 
     spec = find_job(job)
     wanted = parse_rate_changes(rates, spec.job, seed)[:changes]
+    settings, window = simulator_settings(*error), session.window(SimulatorWindow)
+    from streamtune.cli.live import LiveTable
+    from streamtune.labs.simulator import tune_on_simulator
+
     if start_from is not None:
         spec = _advised(spec, start_from, wanted[0])
     with LiveTable(spec.job, len(wanted), err) as live:
@@ -286,9 +288,9 @@ def _tune_simulator(
             session.make,
             wanted,
             seed=seed,
-            settings=simulator_settings(*error),
+            settings=settings,
             guards=session.guards,
-            window=session.window(SimulatorWindow),
+            window=window,
             audit=trail,
             watch=session.watch(spec.job, "simulator", live.show),
         )

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from streamtune.engines.simulator.settings import MeasurementError
 from streamtune.settings import LARGEST_SEED, Settings
-from streamtune.workloads.settings import PARAMETERS, SEEN_STRUCTURES
+from streamtune.workloads.settings import PARAMETERS, SEEN_STRUCTURES, STRUCTURES
 
 Enumeration = Literal["optisample", "random"]
 
@@ -27,6 +27,15 @@ class PlanDataSettings(Settings):
     first: int = Field(default=0, ge=0, description="number of the first query: other numbers, other queries")
     settle_s: float = Field(default=60.0, ge=0, description="simulated wait before measuring")
     window_s: float = Field(default=60.0, gt=0, description="simulated measuring window (the paper: 60 s)")
+
+    @field_validator("structures")
+    @classmethod
+    def _known_structures(cls, structures: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [name for name in structures if name not in STRUCTURES]
+        if unknown or not structures:
+            got = f"'{unknown[0]}'" if unknown else "none"
+            raise ValueError(f"must be some of {', '.join(STRUCTURES)}, but got {got}")
+        return structures
 
     @field_validator("ranges")
     @classmethod

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from streamtune.provisioning.exact import plan_exact
 from streamtune.provisioning.plans import ProvisionPlan
-from streamtune.provisioning.problem import Problem, ProvisioningError, Size
+from streamtune.provisioning.problem import Problem, Size, check_method
 from streamtune.provisioning.qcesa import plan_qcesa
 from streamtune.provisioning.rivals import plan_cba, plan_peak
 from streamtune.provisioning.settings import SolverSettings
 
-METHODS = "exact, qcesa, cba:SIZE or peak"
-
 
 def plan_by(method: str, problem: Problem, settings: SolverSettings | None = None) -> ProvisionPlan:
     """A plan by one of the methods. What a rival's plan misses is in its gap: the distance to the proven bound."""
-    name, colon, size = method.partition(":")
-    if name == "exact" and not colon:
+    check_method(method, problem)
+    if method == "exact":
         return plan_exact(problem, settings)
-    if name == "qcesa" and not colon:
+    if method == "qcesa":
         return with_bound(plan_qcesa(problem), settings)
-    if name == "peak" and not colon:
+    if method == "peak":
         return with_bound(plan_peak(problem), settings)
-    if name == "cba" and size:
-        return with_bound(plan_cba(problem, size), settings)
-    raise ProvisioningError(f"unknown method '{method}': choose {METHODS}")
+    return with_bound(plan_cba(problem, method.removeprefix("cba:")), settings)
 
 
 def with_bound(plan: ProvisionPlan, settings: SolverSettings | None = None) -> ProvisionPlan:

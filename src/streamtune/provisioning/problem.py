@@ -107,6 +107,15 @@ class Problem(Frozen):
         raise ProvisioningError(f"there is no size '{name}': the sizes are {', '.join(s.name for s in self.sizes)}")
 
 
+def check_method(method: str, problem: Problem) -> None:
+    """Refuse a way to plan that there is not; loads no solver."""
+    name, colon, size = method.partition(":")
+    if name == "cba" and size:
+        problem.size(size)
+    elif colon or name not in ("exact", "qcesa", "peak"):
+        raise ProvisioningError(f"unknown method '{method}': choose exact, qcesa, cba:SIZE or peak")
+
+
 def load_problem(path: Path) -> Problem:
     """A problem from a YAML or JSON file; ``workload`` may be the name of a CSV beside it."""
     data = read_values(path)

@@ -163,7 +163,7 @@ class LearnSettings(Settings):
 class ApiSettings(Settings):
     """Who may ask, how much and how often."""
 
-    host: str = Field(default="127.0.0.1", description="address to listen on")
+    host: str = Field(default="127.0.0.1", pattern=r"^[\w.:%-]+$", description="address to listen on")
     port: int = Field(default=8440, ge=0, le=65535, description="port to listen on; 0: any free one")
     allowed_hosts: tuple[str, ...] = Field(
         default=(), description="names under which the service may be addressed, beside its own address"

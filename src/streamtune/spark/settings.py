@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from streamtune.settings import Settings
 from streamtune.spark.errors import StorageError
 
 LOCAL_MASTER = "local[*]"
+_MASTER = re.compile(r"local(\[[\d*, ]+\])?|local-cluster\[[\d, ]+\]|yarn|(spark|k8s|mesos)://\S+")
+_FORMATS = ("parquet", "orc", "delta", "iceberg", "hudi", "avro", "json")
 
 # What the pipeline relies on, whoever provides the session.
 _ALWAYS = {
@@ -50,6 +53,13 @@ class SparkSettings(Settings):
     conf: Texts = Field(default_factory=dict, description="Spark properties; they win over ours")
     app_name: str = Field(default="streamtune", description="name of the Spark application")
 
+    @field_validator("master")
+    @classmethod
+    def _known_master(cls, master: str | None) -> str | None:
+        if master and not _MASTER.fullmatch(master):
+            raise ValueError(f"must be local[*], local[2], yarn, spark://host:7077 or k8s://…, but got '{master}'")
+        return master
+
     @property
     def effective(self) -> dict[str, str]:
         """All properties the session is built with."""
@@ -65,6 +75,14 @@ class TableSettings(Settings):
     format: str = Field(default="parquet", description="Spark's name of the file format")
     options: Texts = Field(default_factory=dict, description="options given to Spark's writer")
     partition_by: tuple[str, ...] = Field(default=("day",), description="partition columns, where a table has them")
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        """A class of somebody's own has a package before its name."""
+        if name not in _FORMATS and not re.fullmatch(r"\w+(\.\w+)+", name):
+            raise ValueError(f"must be one of {', '.join(_FORMATS)} or the name of a class, but got '{name}'")
+        return name
 
 
 def _under_spark_submit() -> bool:

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
+from streamtune.sundog.places import day_number
 from streamtune.sundog.settings import LogSettings, WorldSettings
-from streamtune.sundog.windows import day_number
 from streamtune.sundog.workers import settle
 from streamtune.sundog.world import World, accented, build_world, words
 

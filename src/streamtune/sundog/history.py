@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from streamtune.sundog import storage
 from streamtune.sundog.errors import SundogError
 from streamtune.sundog.kernels.text import normalise
 from streamtune.sundog.knowledge import load_knowledge
-from streamtune.sundog.tables import ranked_days
-from streamtune.sundog.windows import table_folder
+from streamtune.sundog.places import table_folder
+from streamtune.sundog.tables import damaged, ranked_days
 
 _TELLING = ("conditional_users", "conditional_events", "joint_users", "pmi_users", "kl_users")
 _MOST_DAYS = 400
@@ -137,8 +138,11 @@ def entity_history(out: str, entity: str, window: int, names: Mapping[str, str] 
 
 def _rows(folder: str, entity: str) -> pd.DataFrame:
     system, path = storage.locate(folder)
-    table = ds.dataset(path, filesystem=system, format="parquet", partitioning=None)
-    frame: pd.DataFrame = table.to_table(filter=ds.field("entity") == entity).to_pandas()
+    try:
+        table = ds.dataset(path, filesystem=system, format="parquet", partitioning=None)
+        frame: pd.DataFrame = table.to_table(filter=ds.field("entity") == entity).to_pandas()
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(folder, error) from error
     return frame
 
 

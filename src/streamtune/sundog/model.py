@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xgboost
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -62,6 +61,8 @@ class TreeModel:
 
     def _booster(self) -> Any:
         if not self._parsed:
+            import xgboost  # not to be loaded by who only asks what a model is
+
             booster = xgboost.Booster({"nthread": 1})
             booster.load_model(bytearray(self.trees))
             self._parsed.append(booster)

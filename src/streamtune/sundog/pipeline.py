@@ -24,9 +24,10 @@ from streamtune.sundog.counting import batch_id, count_files
 from streamtune.sundog.errors import SundogError
 from streamtune.sundog.knowledge import Knowledge, Matcher
 from streamtune.sundog.panes import Counts, Panes, Part, State, check_knowledge
+from streamtune.sundog.places import day_of_number
 from streamtune.sundog.ranking import OneFeature, Scorer
 from streamtune.sundog.settings import SundogSettings
-from streamtune.sundog.windows import Catalogue, Ranked, day_of_number, rank_window
+from streamtune.sundog.windows import Catalogue, Ranked, rank_window
 
 
 @dataclass(frozen=True)

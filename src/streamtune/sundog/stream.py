@@ -23,8 +23,9 @@ from streamtune.sundog.counting import batch_id
 from streamtune.sundog.errors import SundogError
 from streamtune.sundog.panes import Counts, State, check_knowledge
 from streamtune.sundog.pipeline import Sundog
+from streamtune.sundog.places import day_number, day_of_number
 from streamtune.sundog.settings import RankDays, StreamSettings
-from streamtune.sundog.windows import Ranked, day_number, day_of_number
+from streamtune.sundog.windows import Ranked
 
 _FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import date
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from streamtune.sundog import storage
 from streamtune.sundog.errors import SundogError
-from streamtune.sundog.windows import table_folder
+from streamtune.sundog.places import table_folder
 
 
 def read_table(out: str, table: str, day: date, window: int) -> pd.DataFrame:
@@ -19,8 +20,17 @@ def read_table(out: str, table: str, day: date, window: int) -> pd.DataFrame:
     if not storage.exists(folder):
         raise SundogError(f"there are no {table} of {day} with a window of {window} in {out}: run 'sundog rank' for it")
     system, path = storage.locate(folder)
-    frame: pd.DataFrame = pq.read_table(path, filesystem=system, partitioning=None).to_pandas()
+    try:
+        frame: pd.DataFrame = pq.read_table(path, filesystem=system, partitioning=None).to_pandas()
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(folder, error) from error
     return frame
+
+
+def damaged(place: str, error: Exception) -> SundogError:
+    """What to say of a table that is there and cannot be read."""
+    why = str(error).partition("\n")[0][:200]
+    return SundogError(f"{place} is damaged: {why}. Remove it and run 'sundog rank' for that day again")
 
 
 def ranked_days(out: str, window: int) -> list[date]:

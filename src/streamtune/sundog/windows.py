@@ -27,6 +27,7 @@ from streamtune.sundog import storage
 from streamtune.sundog.knowledge import Knowledge
 from streamtune.sundog.packed import Packed, read_groups
 from streamtune.sundog.panes import Panes, State, live_files
+from streamtune.sundog.places import day_number, table_folder
 from streamtune.sundog.ranking import FEATURE_TABLE, RANKING_TABLE, Scorer, pair_counts, tables
 from streamtune.sundog.workers import settle
 
@@ -36,7 +37,6 @@ _NUMBER_SCHEMA = pa.schema(
 )
 _NOTE_SCHEMA = pa.schema([("note", pa.string())])
 _TASK_ROWS = 4_000_000
-_EPOCH = date(1970, 1, 1).toordinal()
 FEATURE_OPTIONS: dict[str, Any] = {
     "compression": "SNAPPY",
     "use_dictionary": ["entity", "related"],
@@ -88,15 +88,6 @@ class Ranked:
     ranked: int
     events: int
     users: int
-
-
-def day_number(day: date) -> int:
-    """Days since 1970."""
-    return day.toordinal() - _EPOCH
-
-
-def day_of_number(number: int) -> date:
-    return date.fromordinal(number + _EPOCH)
 
 
 def window_days(day: date, window: int) -> range:
@@ -249,11 +240,6 @@ def _publish(out: str, staging: str, day: date, window: int, notes: list[dict[st
         if storage.exists(target):
             storage.move(target, f"{staging}/old-{table}")
         storage.move(fresh, target)
-
-
-def table_folder(out: str, table: str, day: date, window: int) -> str:
-    """Where the rows of one day and window are, in the way that every reader of partitioned Parquet understands."""
-    return f"{out}/{table}/day={day.isoformat()}/window={window}"
 
 
 def _nothing(table: str) -> pa.Table:

@@ -38,8 +38,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from streamtune.sundog.errors import SundogError
+from streamtune.sundog.places import day_number
 from streamtune.sundog.settings import WorldSettings
-from streamtune.sundog.windows import day_number
 
 Floats = NDArray[np.float64]
 

@@ -8,6 +8,10 @@ from streamtune.settings import Settings
 
 # Structures that ZeroTune's models are trained on, and the parameters of Table III that can be drawn unseen.
 SEEN_STRUCTURES = ("linear", "2-way-join", "3-way-join")
+STRUCTURES = (
+    *(*SEEN_STRUCTURES, "2-chained-filters", "3-chained-filters", "4-chained-filters"),
+    *("4-way-join", "5-way-join", "6-way-join", "spike-detection", "smart-grid-local", "smart-grid-global"),
+)
 PARAMETERS = ("tuple_width", "event_rate", "window_duration", "window_length", "workers", "hosts")
 
 

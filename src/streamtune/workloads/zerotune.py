@@ -26,7 +26,7 @@ from streamtune.workloads import iot
 from streamtune.workloads.cloudlab import SEEN_KINDS, SEEN_WORKERS, UNSEEN_KINDS, UNSEEN_WORKERS, draw_cluster
 from streamtune.workloads.physics_model import draw_physics, generator
 from streamtune.workloads.pqp import QueryDesign, QueryRanges, pick
-from streamtune.workloads.settings import PARAMETERS, SEEN_STRUCTURES
+from streamtune.workloads.settings import PARAMETERS, SEEN_STRUCTURES, STRUCTURES
 
 _STREAM = 5
 _DESIGN, _PHYSICS, _HOSTS = 0, 1, 2
@@ -47,7 +47,6 @@ _PQP_STRUCTURES = {
 }
 UNSEEN_STRUCTURES = tuple(name for name in _PQP_STRUCTURES if name not in SEEN_STRUCTURES)
 BENCHMARK_STRUCTURES = tuple(iot.QUERIES)
-STRUCTURES = (*_PQP_STRUCTURES, *BENCHMARK_STRUCTURES)
 
 _SEEN_RATES = (100, 200, 400, 500, 700, 1e3, 2e3, 3e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2.5e5, 5e5, 1e6)
 _UNSEEN_RATES = (

@@ -15,7 +15,8 @@ from streamtune.models.costmodel.datasets import plans_of
 from streamtune.models.costmodel.features import PlanEncoder
 from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.optisample import OptiSample
-from streamtune.workloads.zerotune import STRUCTURES, draw_query
+from streamtune.workloads.settings import STRUCTURES
+from streamtune.workloads.zerotune import draw_query
 
 
 def two_way() -> Job:

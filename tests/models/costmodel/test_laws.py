@@ -22,7 +22,8 @@ from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.network import CostNetwork
 from streamtune.models.costmodel.settings import AdviceSettings, CostNetworkSettings, FineTuneSettings, Readout
 from streamtune.workloads.cloudlab import machine
-from streamtune.workloads.zerotune import STRUCTURES, ZeroTuneQuery, draw_query, random_degrees
+from streamtune.workloads.settings import STRUCTURES
+from streamtune.workloads.zerotune import ZeroTuneQuery, draw_query, random_degrees
 
 NUMBERS = st.integers(10_000, 10_300)
 

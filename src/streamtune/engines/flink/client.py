@@ -30,6 +30,7 @@ from streamtune.engines.flink.responses import (
     VertexDetails,
     parse,
 )
+from streamtune.engines.flink.settings import check_address
 from streamtune.errors import EngineError
 from streamtune.outputs import redacted
 
@@ -69,8 +70,7 @@ class FlinkClient:
         sleep: Callable[[float], None] = time.sleep,
         access: Access | None = None,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise EngineError(f"--url must start with http:// or https://, but got '{redacted(url)}'")
+        check_address(url)
         bare, login = split_login(url)
         self.url = bare.rstrip("/")
         access = access or Access.of()

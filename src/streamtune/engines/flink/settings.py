@@ -8,7 +8,15 @@ from typing import Literal
 from pydantic import Field
 
 from streamtune.engines.base import MeasurementWindow
+from streamtune.errors import EngineError
+from streamtune.outputs import redacted
 from streamtune.settings import Settings, with_default
+
+
+def check_address(url: str) -> None:
+    """Refuse what cannot be the address of a JobManager, before any client is loaded."""
+    if not url.startswith(("http://", "https://")):
+        raise EngineError(f"--url must start with http:// or https://, but got '{redacted(url)}'")
 
 
 class PressureSettings(Settings):
