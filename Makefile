@@ -173,6 +173,9 @@ bench-placement: $(STAMP)  ## Fischer's first study: model of hosts, real hosts 
 bench-fuzz: $(STAMP)  ## 20,000 hostile command lines: no traceback, no hang, exit codes 0, 1, 2 and 130 only
 	@$(BIN)/python benchmarks/fuzz_cli.py
 
+bench-input-fuzz: $(STAMP)  ## a million damaged specs, settings, answers, records, bundles and state files (CASES=20000 for seconds)
+	@CASES=$(or $(CASES),1000000) $(BIN)/python benchmarks/input_fuzz.py
+
 bench-sundog: $(STAMP) java  ## Sundog's speed: 1 to 50 M lines, rivals, stream, re-rank (half an hour, 4 GB of logs; resumable)
 	@$(BIN)/python benchmarks/sundog.py --work build/bench-sundog
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from annotated_types import Le, Lt
 from pydantic import ConfigDict, ValidationError, model_validator
@@ -196,12 +196,17 @@ def settings_within(kind: type[Settings], field: str) -> type[Settings] | None:
 
 
 def _names_at(kind: type[Settings], path: list[str]) -> list[str]:
-    for name in path:
-        inner = settings_within(kind, name) if name in kind.model_fields else None
+    for name in (name for name in path if not name.isdecimal()):  # places in a list have no names
+        inner = _settings_in_list(kind, name) or settings_within(kind, name) if name in kind.model_fields else None
         if inner is None:
             break
         kind = inner
     return list(kind.model_fields)
+
+
+def _settings_in_list(kind: type[Settings], field: str) -> type[Settings] | None:
+    entries = get_args(kind.model_fields[field].annotation)
+    return next((one for one in entries if isinstance(one, type) and issubclass(one, Settings)), None)
 
 
 def _meaning(problem: ErrorDetails) -> str:

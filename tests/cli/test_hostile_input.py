@@ -237,7 +237,10 @@ def test_the_name_of_an_operator_survives_a_narrow_terminal(
 def test_distance_takes_built_in_names_and_gives_no_advice_that_changes_nothing(folder: Path) -> None:
     code, text = outcome(["distance", "nexmark-q5", "good.yaml"], folder, longest_s=0)
     assert (code, text.startswith("distance ")) == (0, True), text
-    chain = ["{id: o0, type: source, rate: 1}", *(f"{{id: o{n}, type: map, inputs: [o{n - 1}]}}" for n in range(1, 140))]
+    chain = [
+        "{id: o0, type: source, rate: 1}",
+        *(f"{{id: o{n}, type: map, inputs: [o{n - 1}]}}" for n in range(1, 140)),
+    ]
     (folder / "long.yaml").write_text("name: long\noperators:\n" + "".join(f"- {one}\n" for one in chain))
     (folder / "other.yaml").write_text((folder / "long.yaml").read_text().replace("type: map", "type: filter", 40))
     code, text = outcome(["distance", "long.yaml", "other.yaml", "--budget", "5"], folder, longest_s=0)

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from history.hostile_folders import MAX_LINE_BYTES, HostileFolder
-from history.plain_reader import differences, read_folder, stored_of
+from history.plain_comparison import differences, stored_of
+from history.plain_reader import read_folder
 from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import IngestReport, ingest
 from streamtune.history.settings import FollowSettings, ValidationSettings

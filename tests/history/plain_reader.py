@@ -1,7 +1,7 @@
 """The rules of ingest once more, in plain Python and without Spark, Hadoop or Arrow's kernels: a second opinion.
 
-Nothing of ``streamtune`` is imported here. ``read_folder`` says what is in a folder; ``differences`` compares it with
-what an ingest has stored.
+Nothing of ``streamtune`` is imported here. ``read_folder`` says what is in a folder; ``plain_comparison`` compares it
+with what an ingest has stored.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 import re
 import stat
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -23,11 +23,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Record = dict[str, Any]
-RejectedRow = tuple[str, int, tuple[str, ...], str]
 
 _NOT_READ = (".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz", ".zip", ".7z", ".tar", ".tgz", ".rar")
-_TEXT_FIELDS = ("run_id", "job", "engine", "observed_at")
-_NUMBER_FIELDS = ("window_s", "latency_ms", "throughput_per_s")
+TEXT_FIELDS = ("run_id", "job", "engine", "observed_at")
+NUMBER_FIELDS = ("window_s", "latency_ms", "throughput_per_s")
 _TIMES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
 _RATES = ("records_in_per_s", "records_out_per_s")
 _OPERATOR_TEXTS = (
@@ -123,13 +122,13 @@ def _read_parquet(path: str, found: PlainFolder) -> None:
         return
     for position, row in enumerate(table.to_pylist(), start=1):
         # How a row of Parquet is written down as text is the ingest's own business.
-        found.rows.append(replace(_row(path, position, json.dumps(_without_nulls(row)).encode()), raw=""))
+        found.rows.append(replace(_row(path, position, json.dumps(without_nulls(row)).encode()), raw=""))
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _read_text(path: str, is_gzip: bool, max_line_bytes: int, found: PlainFolder) -> None:
@@ -205,10 +204,10 @@ def _types_fit(run: Record) -> bool:
     if not all(isinstance(one, dict) for one in (*operators, *edges)):
         return False
     return (
-        all(is_text(run.get(name)) for name in _TEXT_FIELDS)
-        and _is_time(run.get("observed_at"))
+        all(is_text(run.get(name)) for name in TEXT_FIELDS)
+        and is_time(run.get("observed_at"))
         and is_whole(run.get("schema_version"))
-        and all(is_number(run.get(name)) for name in _NUMBER_FIELDS)
+        and all(is_number(run.get(name)) for name in NUMBER_FIELDS)
         and all(is_number(rate) for rate in rates.values())
         and all(is_text(one.get(name)) for one in operators for name in _OPERATOR_TEXTS)
         and all(is_number(one.get(name)) for one in operators for name in _OPERATOR_NUMBERS)
@@ -217,7 +216,7 @@ def _types_fit(run: Record) -> bool:
     )
 
 
-def _is_time(value: str | None) -> bool:
+def is_time(value: str | None) -> bool:
     if value is None:
         return True
     try:
@@ -313,189 +312,11 @@ def _is_no_dag(operators: list[Record], edges: list[Record]) -> bool:
 
 
 def _is_bad_metric(value: float | None) -> bool:
-    return value is not None and not 0 <= _as_float(value) < math.inf
+    return value is not None and not 0 <= as_float(value) < math.inf
 
 
-def _as_float(value: float) -> float:
+def as_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
         return math.inf
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What an ingest has written: runs by id, and (real path, position, reasons, raw) of what was rejected."""
-
-    runs: dict[str, Record]
-    rejected: list[RejectedRow]
-
-
-def differences(plain: PlainFolder, stored: Stored) -> list[str]:
-    """What the ingest has done otherwise than the rules say; nothing, if all is well."""
-    problems = []
-    refused = Counter(
-        (path, reason) for path, position, reasons, _ in stored.rejected if not position for reason in reasons
-    )
-    if refused != plain.refused:
-        problems.append(
-            f"rejected files: expected {dict(plain.refused - refused)}, got {dict(refused - plain.refused)}"
-        )
-    rows = plain.rows + _read_of_damaged(plain, stored)
-    expected, expected_runs = _judged(rows, stored, plain.names)
-    rejected = Counter(_placed(row, plain) for row in stored.rejected if row[1] and not _is_piece(row, plain))
-    # Several rows of a file with a skipped line may become one entry here: they are counted, not put over each other.
-    expected_rejected = Counter(_placed(row, plain) for row in expected.elements())
-    wrong, missing = rejected - expected_rejected, expected_rejected - rejected
-    problems += [f"rejected, but should not be so: {row}" for row in list(wrong)[:5]]
-    problems += [f"should be rejected: {row}" for row in list(missing)[:5]]
-    problems += [f"lost: {run_id!r}" for run_id in sorted(set(expected_runs) - set(stored.runs))[:5]]
-    problems += [f"from nowhere: {run_id!r}" for run_id in sorted(set(stored.runs) - set(expected_runs))[:5]]
-    for run_id in set(stored.runs) & set(expected_runs):
-        if _plain(stored.runs[run_id]) != expected_runs[run_id]:
-            problems.append(f"altered: {run_id!r}: {_plain(stored.runs[run_id])} instead of {expected_runs[run_id]}")
-    return problems
-
-
-def _placed(row: RejectedRow, plain: PlainFolder) -> RejectedRow:
-    """Without its position, if a line of its file was skipped: lines after that one are counted as they are read."""
-    return (row[0], -1, *row[2:]) if row[0] in plain.long_lines else row
-
-
-def _is_piece(row: RejectedRow, plain: PlainFolder) -> bool:
-    """Where a line above the limit goes over the end of a block, its rest is read as a line of its own: no JSON."""
-    return row[2] == ("broken_json",) and any(row[3] in line for line in plain.long_lines.get(row[0], []))
-
-
-def _read_of_damaged(plain: PlainFolder, stored: Stored) -> list[PlainRow]:
-    """Of a damaged file a first part was read, perhaps with a line cut off at its end: which rows are these?"""
-    rows: list[PlainRow] = []
-    taken = _kept_of_whole(plain, stored)
-    for path, salvaged in plain.salvaged.items():
-        seen = {
-            position: (reasons, raw) for file, position, reasons, raw in stored.rejected if file == path and position
-        }
-        for row in salvaged:
-            known = (row.record or {}).get("run_id")
-            kept = known in stored.runs and known not in taken and not row.reasons
-            if row.position in seen and seen[row.position][1] == row.raw:
-                rows.append(row)
-            elif row.position in seen:  # cut off
-                rows.append(PlainRow(path, row.position, seen[row.position][1], None, ("broken_json",)))
-                break
-            elif kept and _plain(stored.runs[known]) == _expected(row.record or {}):
-                rows.append(row)
-                taken.add(known)
-            else:
-                break
-    return rows
-
-
-def _kept_of_whole(plain: PlainFolder, stored: Stored) -> set[Any]:
-    """Runs of which a whole file has a row that was not rejected: another such row was not kept, so it was not read."""
-    sound = [row for row in plain.rows if row.record and not row.reasons]
-    rejected = Counter(_spot(row[0], row[1], row[3], plain) for row in stored.rejected)
-    found = Counter(_spot(row.file, row.position, row.raw, plain) for row in sound)
-    left = found - rejected
-    return {(row.record or {}).get("run_id") for row in sound if left[_spot(row.file, row.position, row.raw, plain)]}
-
-
-def _spot(file: str, position: int, raw: str, plain: PlainFolder) -> tuple[str, int, str]:
-    """Where a row is: by its position, or by its text where positions are not exact."""
-    return (file, -1, raw) if file in plain.long_lines else (file, position, "")
-
-
-def _judged(
-    rows: list[PlainRow], stored: Stored, names: Mapping[str, str]
-) -> tuple[Counter[RejectedRow], dict[str, Record]]:
-    """What must be rejected and what kept. Of conflicting sound runs any may be kept, but only one."""
-    groups: dict[str, list[PlainRow]] = defaultdict(list)
-    rejected: Counter[RejectedRow] = Counter()
-    runs: dict[str, Record] = {}
-    for row in rows:
-        run_id = None if row.record is None else row.record.get("run_id")
-        if run_id is None:
-            rejected[_as_rejected(row)] += 1
-        else:
-            groups[run_id].append(row)
-    for run_id, group in groups.items():
-        kept = _kept(run_id, group, stored, names)
-        for row in group:
-            same = _expected(row.record or {}) == _expected(kept.record or {})
-            if row is not kept:
-                rejected[_as_rejected(row, "duplicate" if same else "conflicting_duplicate")] += 1
-            elif row.reasons:
-                rejected[_as_rejected(row)] += 1
-            else:
-                runs[run_id] = _expected(row.record or {})
-    return rejected, runs
-
-
-def _kept(run_id: str, group: list[PlainRow], stored: Stored, names: Mapping[str, str]) -> PlainRow:
-    """A sound one goes before an unsound one; which of several contents wins is the ingest's own choice.
-
-    Of equal ones the first stays, in the order of the names by which files are read.
-    """
-    candidates = [row for row in group if not row.reasons] or group
-    if run_id in stored.runs:
-        chosen = [row for row in candidates if _expected(row.record or {}) == _plain(stored.runs[run_id])]
-    else:
-        alone = {(path, position) for path, position, reasons, _ in stored.rejected if not _DOUBLE & set(reasons)}
-        chosen = [row for row in candidates if (row.file, row.position) in alone]
-    return min(chosen or candidates, key=lambda row: (_address(names.get(row.file, row.file)), row.position))
-
-
-_DOUBLE = {"duplicate", "conflicting_duplicate"}
-
-
-def _address(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
-
-
-def _as_rejected(row: PlainRow, *more: str) -> RejectedRow:
-    return (row.file, row.position, tuple(sorted({*row.reasons, *more})), row.raw)
-
-
-def _expected(record: Record) -> Record:
-    """A record as it should come out: without nulls, with defaults, numbers as floats."""
-    edges = [{"partitioning": "rebalance", **_without_nulls(edge)} for edge in record.get("edges") or []]
-    version = 1 if record.get("schema_version") is None else record["schema_version"]
-    return _plain({**record, "schema_version": version, "edges": edges})
-
-
-def _plain(record: Record) -> Record:
-    time = record.get("observed_at")
-    known = {name: value for name, value in record.items() if name in _KNOWN and value is not None}
-    if isinstance(time, str) and _is_time(time):
-        known["observed_at"] = datetime.fromisoformat(time)
-    return {name: _float(_without_nulls(value)) for name, value in known.items()}
-
-
-_KNOWN = {
-    "schema_version", *_TEXT_FIELDS, *_NUMBER_FIELDS, "source_rates", "operators", "edges",
-}  # fmt: skip
-
-
-def _float(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _float(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_float(item) for item in value]
-    if isinstance(value, datetime):
-        return value.timestamp()
-    return _as_float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def stored_of(runs: Iterable[Record], rejected: Iterable[tuple[str, int, list[str], str]]) -> Stored:
-    """Of rows as Spark gives them; addresses become real paths."""
-    by_id = {row["run_id"]: row for row in runs}
-    lost = [
-        (
-            os.path.realpath(file.removeprefix("file:")),
-            position,
-            tuple(sorted(reasons)),
-            "" if file.endswith(".parquet") else raw,
-        )
-        for file, position, reasons, raw in rejected
-    ]
-    return Stored(by_id, lost)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from history.plain_reader import Stored, differences, read_folder, stored_of
+from history.plain_comparison import Stored, differences, stored_of
+from history.plain_reader import read_folder
 
 Run = Callable[..., dict[str, Any]]
 Rejected = tuple[str, int, list[str], str]

@@ -178,8 +178,11 @@ def parse_hosts(data: Any, *, file: str = "<hosts>") -> Hosts:
         raise PlacementError(f"{file}: {place}: {first['msg'].lower()}, but got {first['input']!r}") from error
     prices = {(price.source, price.target): price.price_per_gb for price in parsed.prices}
     both_ways = {**{(b, a): value for (a, b), value in prices.items()}, **prices}
-    found = Hosts(tuple(host for entry in parsed.hosts for host in entry.hosts()), parsed.price_per_gb, both_ways)
-    found.zone_prices  # noqa: B018  computed here so that a price for an unknown zone is refused at once
+    try:
+        found = Hosts(tuple(host for entry in parsed.hosts for host in entry.hosts()), parsed.price_per_gb, both_ways)
+        found.zone_prices  # noqa: B018  computed here so that a price for an unknown zone is refused at once
+    except PlacementError as error:
+        raise PlacementError(f"{file}: {error}") from error
     return found
 
 

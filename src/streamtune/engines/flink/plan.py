@@ -13,7 +13,7 @@ from streamtune.engines.flink.descriptions import UNKNOWN, Description, describe
 from streamtune.engines.flink.identity import operator_ids as operator_ids
 from streamtune.engines.flink.identity import resolve
 from streamtune.engines.flink.overrides import Overrides
-from streamtune.engines.flink.responses import JobDetails, PlanNode, Vertex
+from streamtune.engines.flink.responses import FlinkGarbledError, JobDetails, PlanNode, Vertex
 from streamtune.errors import EngineError, StreamTuneError
 
 _SHIPPING: dict[str, Partitioning] = {
@@ -58,6 +58,7 @@ def import_job(
         raise EngineError(f"job {details.id} has no plan yet (it is {details.state}): wait until it runs")
     vertices = {vertex.id: vertex for vertex in details.vertices}
     nodes = [node for node in details.plan.nodes if node.id in vertices]
+    _check_plan(details, nodes)
     by_vertex = operator_ids(details)
     overrides = _resolved(overrides, by_vertex, details)
     known = _published_operators(published)
@@ -84,6 +85,19 @@ def import_job(
     vertex_of = {operator: vertex for vertex, operator in by_vertex.items()}
     said = {key: one.rate for key, one in overrides.operators.items() if one.rate is not None}
     return ImportedJob(job, plan, vertex_of, frozenset(overrides.exclude), said, read_from)
+
+
+def _check_plan(details: JobDetails, nodes: list[PlanNode]) -> None:
+    """Vertices and the nodes of the plan are the same things, told twice by Flink."""
+    planned, running = [node.id for node in nodes], [vertex.id for vertex in details.vertices]
+    for kind, ids in (("vertex", running), ("node of the plan", planned)):
+        twice = next((key for key in ids if ids.count(key) > 1), None)
+        if twice is not None:
+            raise FlinkGarbledError(f"job {details.id}: Flink tells of {kind} '{twice}' twice: ask again in a while")
+    missing = next((key for key in running if key not in planned), None)
+    if missing is not None or not running:
+        what = f"vertex '{missing}' is not in its plan" if running else "it has no vertices"
+        raise FlinkGarbledError(f"job {details.id}: {what}: wait until it runs, and ask again")
 
 
 def _resolved(overrides: Overrides, by_vertex: Mapping[str, str], details: JobDetails) -> Overrides:

@@ -1,0 +1,81 @@
+"""A million damaged files and answers from outside, read or refused: ``make bench-input-fuzz``.
+
+Job specs, overrides, config files, graphs, hosts, problems, samples, spaces, audit trails, Flink's answers, run records
+(Parquet, gzip), state files, bundles and knowledge bases (``tests/input_targets.py``). Writes
+benchmarks/results/input-fuzz.json and puts what was read badly into tests/fuzz_corpus, where a test reads it again.
+CASES (1000000), SEED (0), WORK (build/input-fuzz): slices of 20,000 are noted there, and the benchmark goes on from
+them; with SLICE_S it stops by itself after so many seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from input_fuzz import damaged, keep, problem  # type: ignore[import-not-found]
+from input_targets import targets
+from small_model import write_small_model
+
+RESULTS = Path(__file__).parent / "results" / "input-fuzz.json"
+SLICE = 20_000
+
+
+def one_slice(seed: int, cases: int, model: Path) -> dict[str, Any]:
+    done: Counter[str] = Counter()
+    bad: list[dict[str, str]] = []
+    with tempfile.TemporaryDirectory(prefix="streamtune-inputs-") as scratch:
+        sound, work = Path(scratch) / "sound", Path(scratch) / "work"
+        sound.mkdir()
+        work.mkdir()
+        every, draw = targets(sound, model), random.Random(seed)
+        for _ in range(cases):
+            target = draw.choice(every)
+            content = damaged(target, draw)
+            done[target.name] += 1
+            found = problem(target, content, work)
+            if found is not None:
+                bad.append({"target": target.name, "problem": found, "kept": keep(target, content).name})
+    return {"seed": seed, "cases": dict(done), "bad": bad}
+
+
+def main() -> int:
+    cases, first = int(os.environ.get("CASES", "1000000")), int(os.environ.get("SEED", "0"))
+    work = Path(os.environ.get("WORK", "build/input-fuzz"))
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / "model").exists():
+        write_small_model(work / "model")
+    until = time.monotonic() + float(os.environ.get("SLICE_S", "inf"))
+    for number in range(-(-cases // SLICE)):
+        note = work / f"{first + number}.json"
+        if note.exists() or time.monotonic() > until:
+            continue
+        found = one_slice(first + number, min(SLICE, cases - number * SLICE), work / "model")
+        note.write_text(json.dumps(found))
+        print(f"slice {number}: {len(found['bad'])} read badly", flush=True)
+    return summarised([json.loads(note.read_text()) for note in sorted(work.glob("*.json"))])
+
+
+def summarised(slices: list[dict[str, Any]]) -> int:
+    done: Counter[str] = Counter()
+    for one in slices:
+        done.update(one["cases"])
+    bad = [entry for one in slices for entry in one["bad"]]
+    kinds = Counter((entry["target"], entry["problem"][:80]) for entry in bad)
+    result = {"inputs": done.total(), "by_target": dict(sorted(done.items())), "read_badly": len(bad), "bad": bad[:200]}
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{done.total():,} inputs, {len(bad):,} read badly")
+    for (target, what), count in kinds.most_common(30):
+        print(f"  {count:6} × {target}: {what}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
