@@ -92,7 +92,7 @@ def test_bad_input_is_told_in_a_sentence(tmp_path: Path, knowledge_folder: Path)
     foreign = ["--out", str(tmp_path / "foreign")]
     assert "not from Sundog" in refused("run", "logs", *knowledge, "--as-of", "2014-01-01", *foreign)
     file = ["--out", str(knowledge_folder / "entities.jsonl")]
-    assert "is a file: give a folder" in refused("run", "logs", *knowledge, "--as-of", "2014-01-01", *file)
+    assert "is not a folder" in refused("run", "logs", *knowledge, "--as-of", "2014-01-01", *file)
     assert "jsonl or parquet, but got 'csv'" in refused("generate", str(tmp_path / "w"), "--format", "csv")
     assert "there are no rankings" in refused("show", "x", *out)
     assert "no entity has the id or the name 'nix'" in refused("show", "nix", *out, *knowledge)

@@ -95,7 +95,8 @@ def check_location(location: str, *, must_exist: bool) -> None:
         folder = Path(location)
         if folder.exists() and not folder.is_dir():
             raise StreamTuneError(f"'{location}' is a file, but a history is a folder: check the path")
-        check_folder(folder)
+        if not must_exist:
+            check_folder(folder)
         there = folder.is_dir() and any(folder.iterdir())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
