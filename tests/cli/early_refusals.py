@@ -11,7 +11,8 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,15 +22,17 @@ from streamtune.cli import run
 HEAVY = ("pyspark", "torch", "sklearn", "xgboost", "matplotlib", "httpx", "uvicorn")
 
 
-class _Barrier(MetaPathFinder):
-    """Ends the process at the first import of a heavy library."""
+class _Barrier(MetaPathFinder, Loader):
+    """Ends the process at the first import of a heavy library; to ask whether one is installed is no import."""
 
     def __init__(self, answer: Path, begun: float) -> None:
         self._answer, self._begun = answer, begun
 
-    def find_spec(self, fullname: str, _path: Sequence[str] | None, _target: object = None) -> None:
-        if fullname in HEAVY:
-            _end(self._answer, None, time.perf_counter() - self._begun, fullname)
+    def find_spec(self, fullname: str, _path: Sequence[str] | None, _target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in HEAVY else None
+
+    def create_module(self, spec: ModuleSpec) -> NoReturn:
+        _end(self._answer, None, time.perf_counter() - self._begun, spec.name)
 
 
 def _end(answer: Path, code: int | None, seconds: float, heavy: str | None) -> NoReturn:
