@@ -14,6 +14,7 @@ from streamtune.cli.output import SafeConsole
 from streamtune.config import all_sections
 from streamtune.dataflow.documents import DocumentError, parse_json, parse_yaml
 from streamtune.labs.settings import GenerateSettings, PlanDataSettings
+from streamtune.placement import Hosts, Ours, OursSettings, Problem, parse_graph
 from streamtune.settings import LARGEST_SEED, Settings, SettingsError, settings_within
 
 HUGE = "9" * 40
@@ -52,7 +53,6 @@ def test_every_seed_fits_the_libraries_that_draw() -> None:
     [
         "provision train samples.json --model forest --out new-model",
         "provision plan problem.yaml --seconds 0.2",
-        "place --graph graph.json --hosts 2",
         *(f"autoconfig run space.yaml --steps 12 --strategy {name} --store s" for name in ("tpe", "cma-es", "random")),
         "compare good.yaml --tuners ds2 --rates two.yaml",
         "workloads show nexmark-q5",
@@ -64,6 +64,14 @@ def test_the_largest_seed_works(line: str, folder: Path) -> None:
     assert code == 0, text
     code, text = outcome([*line.split(), "--seed", str(LARGEST_SEED + 1)], folder)
     assert (code, "4294967295" in text) == (2, True)
+
+
+def test_placement_takes_the_largest_seed_too() -> None:
+    """METIS takes seeds of 31 bits."""
+    tasks = [{"id": f"t{number}", "load": 1} for number in range(12)]
+    edges = [{"from": f"t{n}", "to": f"t{(n + 1) % 12}", "bytes_per_s": n + 1} for n in range(12)]
+    problem = Problem(parse_graph({"tasks": tasks, "edges": edges}).graph, Hosts.equal(3), 1.1)
+    assert len(Ours(OursSettings(seed=LARGEST_SEED)).place(problem).part) == 12
 
 
 @pytest.mark.parametrize(
