@@ -11,12 +11,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from streamtune.cli import run
+from streamtune.cli import _command, run
 
 # The libraries that take long to load, and those that talk to others or start a server.
 HEAVY = ("pyspark", "torch", "sklearn", "xgboost", "matplotlib", "httpx", "uvicorn")
@@ -33,6 +34,9 @@ class _Barrier(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> NoReturn:
         _end(self._answer, None, time.perf_counter() - self._begun, spec.name)
+
+    def exec_module(self, _module: object) -> None:
+        """Never reached."""
 
 
 def _end(answer: Path, code: int | None, seconds: float, heavy: str | None) -> NoReturn:
@@ -59,8 +63,23 @@ def _in_a_fork(words: list[str], folder: Path) -> dict[str, Any]:
     return {**found, "said": " ".join(log.read_text(errors="replace").split())[-300:]}
 
 
+def _prepare() -> None:
+    """What is not heavy, and what every fork would do again: the command itself, and libraries of a third of a second."""
+    _command()
+    for name in (
+        "numba",
+        "pandas",
+        "pyarrow.parquet",
+        "sqlalchemy",
+        "streamtune.cli.arguments",
+        "streamtune.workloads",
+    ):
+        import_module(name)
+
+
 def main() -> None:
     asked = json.load(sys.stdin)
+    _prepare()
     assert not [name for name in HEAVY if name in sys.modules]
     answers = [_in_a_fork(words, Path(asked["folder"])) for words in asked["lines"]]
     print(json.dumps(answers))
