@@ -64,7 +64,7 @@ def _in_a_fork(words: list[str], folder: Path) -> dict[str, Any]:
 
 
 def _prepare() -> None:
-    """What is not heavy, and what every fork would do again: the command itself, and libraries of a third of a second."""
+    """What every fork would do again, and what is not heavy: the command itself, libraries of a third of a second."""
     _command()
     for name in (
         "numba",
