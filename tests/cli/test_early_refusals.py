@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cli_fuzz import commands, outcome, write_inputs
+from good_run import GOOD_RUN
 
 # One line of each command that would get to its work.
 LINES = {
@@ -44,7 +45,7 @@ LINES = {
     "history ingest": "history runs.jsonl",
     "history label": "history",
     "history show": "history",
-    "learn": "--data service",
+    "learn": "--data service --min-runs 1",
     "model show": "model",
     "oracle": "good.yaml",
     "place": "--graph graph.json --hosts 2",
@@ -92,8 +93,8 @@ MADE_BY = (
     "provision train samples.json --model forest --out operator-model",
     "token create somebody --store sqlite:///tokens.db",
 )
-# They read the table that is only hinted at here, and say that it is damaged.
-READ_A_TABLE = {"sundog evaluate", "sundog show"}
+# These look at what is only hinted at here; that is their work, and needs nothing heavy.
+SAID_AT_WORK = {"sundog evaluate": "is damaged", "sundog show": "is damaged", "learn": "has too few files"}
 NUMBERS = {int: ("-7", "9" * 40), float: ("nan", "-7")}
 
 
@@ -132,7 +133,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, small_model: Path) -> Path:
     write_inputs(folder, small_model)
     for place, content in {
         "history/runs/file": "",
-        "service/file": "",
+        "service/runs/one.jsonl": json.dumps(GOOD_RUN),
         "costmodel/manifest.json": '{"format": "streamtune-cost-model"}',
         "ranked/rankings/day=2013-12-20/window=7/file": "",
     }.items():
@@ -183,8 +184,8 @@ def test_sound_lines_get_to_their_work(folder: Path) -> None:
     lines = {" ".join(path): [*path, *LINES[" ".join(path)].split()] for path, _ in commands()}
     found = dict(zip(lines, answers(folder, list(lines.values())), strict=True))
     refused = {name: one["said"] for name, one in found.items() if one["code"] not in (0, None)}
-    assert set(refused) == READ_A_TABLE, refused
-    assert all("damaged" in said for said in refused.values())
+    assert set(refused) == set(SAID_AT_WORK), refused
+    assert all(SAID_AT_WORK[name] in said for name, said in refused.items())
 
 
 @pytest.mark.slow

@@ -109,6 +109,30 @@ def test_a_text_that_is_not_utf8_is_refused(folder: Path) -> None:
         PlanDataSettings.of({"ranges": "\udcff"}, "labs")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["token", "revoke", "\udcff"], ["token", "list", "--store", "sqlite:///\udcff.db"], ["validate", "\udcff.yaml"]],
+)
+def test_a_text_in_the_store_neither(words: list[str], folder: Path) -> None:
+    """It used to end as a defect, in whatever library was given it; a path may well have such bytes."""
+    code, text = outcome(words, folder)
+    assert code == 2, text
+    assert "defect" not in text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sundog show E1 --out sqlite:///new.db",
+        "sundog rank sqlite:///new.db --knowledge kb --as-of 2013-12-20",
+        "sundog run logs --knowledge kb --as-of 2013-12-20 --out sqlite:///new.db",
+    ],
+)
+def test_an_address_that_nobody_knows_is_refused(line: str, folder: Path) -> None:
+    code, text = outcome(line.split(), folder)
+    assert (code, "sqlite:///new.db is no address" in text) == (2, True), text
+
+
 def test_neither_are_halves_of_letters_in_documents(folder: Path) -> None:
     for text, parse in (('{"a\\udcff": 1}', parse_json), ('"\\ud83d"', parse_json), ('"\\U0000D83D"', parse_yaml)):
         with pytest.raises(DocumentError, match="has half a letter"):

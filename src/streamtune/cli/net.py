@@ -81,6 +81,10 @@ def _explained(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, OSError) and error.errno in _OF_THE_PATH and isinstance(error.filename, str | bytes):
         print_error(f"{os.fsdecode(error.filename)}: {error.strerror}. Check the path")
         return MEND
+    if isinstance(error, UnicodeEncodeError) and any(map(_has_lone_half, arguments)):
+        odd = next(filter(_has_lone_half, arguments))
+        print_error(f"every text must be UTF-8, but got {odd[:60]!r}: only a path may have other bytes")
+        return MEND
     if isinstance(error, MemoryError):
         print_error("this machine has too little memory for it: make the task smaller, or use a larger machine")
         return MEND
@@ -112,6 +116,11 @@ def state_folder() -> Path:
     """Where we keep what belongs to this user on this machine."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "streamtune"
+
+
+def _has_lone_half(text: str) -> bool:
+    """Whether an argument had bytes that are not UTF-8: Python shows them as halves of letters."""
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _first_line(error: BaseException) -> str:

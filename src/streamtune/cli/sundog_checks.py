@@ -9,6 +9,8 @@ from streamtune.cli.arguments import is_there
 from streamtune.errors import StreamTuneError
 from streamtune.sundog.places import table_folder
 
+ADDRESSES = ("file", "hdfs", "viewfs", "s3", "gs", "gcs", "abfs", "abfss")
+
 
 def check_knowledge(folder: Path) -> None:
     """A knowledge base is a folder with two files."""
@@ -23,8 +25,17 @@ def check_knowledge(folder: Path) -> None:
             )
 
 
+def check_place(place: str) -> None:
+    """Tables are in a folder, or at an address that pyarrow knows."""
+    scheme, sign, _ = place.partition("://")
+    if sign and scheme not in ADDRESSES:
+        known = ", ".join(f"{one}://" for one in ADDRESSES)
+        raise StreamTuneError(f"{place} is no address that tables can be at: give a folder, or one of {known}")
+
+
 def check_output_of_run(place: str) -> None:
     """``rank``, ``train``, ``evaluate`` and ``show`` read what ``run`` or ``stream`` wrote; addresses are Spark's."""
+    check_place(place)
     if "://" not in place and not is_there(Path(place)):
         raise StreamTuneError(f"there are no rankings in {place}: run 'sundog run' or 'sundog stream' first")
 

@@ -9,7 +9,13 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, plain, print_json
-from streamtune.cli.sundog_checks import check_judgements, check_knowledge, check_output_of_run, check_ranked
+from streamtune.cli.sundog_checks import (
+    check_judgements,
+    check_knowledge,
+    check_output_of_run,
+    check_place,
+    check_ranked,
+)
 from streamtune.cli.sundog_shared import (
     AsOf,
     Conf,
@@ -138,6 +144,7 @@ def show(
       streamtune sundog show "brad pitt" --out live --knowledge kb --window 30 --page brad-pitt.html
     """
     check_outputs([("--page", page)])
+    check_place(place)
     if knowledge is None:  # else a name that nobody has is told first
         check_output_of_run(place)
     else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamtune.cli.output import err, plain
+from streamtune.cli.sundog_checks import check_place
 from streamtune.errors import StreamTuneError
 from streamtune.outputs import check_folder
 from streamtune.spark.settings import SparkSettings, parse_conf
@@ -119,6 +120,7 @@ def load_scorer(model: Path | None, windows: list[int]) -> Scorer | None:
 
 def refuse_foreign(place: str) -> None:
     """Replaces folders that Sundog wrote; leaves others of the same name alone."""
+    check_place(place)
     folder = Path(place)
     if "://" not in place:
         check_folder(folder, "--out")

@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
+from streamtune.sundog.errors import SundogError
+
 
 def locate(address: str) -> tuple[Any, str]:
     """The file system and the path in it. Hadoop writes local addresses as ``file:/…``."""
@@ -14,7 +16,11 @@ def locate(address: str) -> tuple[Any, str]:
         path = address.removeprefix("file:")
         return fs.LocalFileSystem(), "/" + path.lstrip("/")
     if "://" in address:
-        system, path = fs.FileSystem.from_uri(address)
+        try:
+            system, path = fs.FileSystem.from_uri(address)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            why = str(error).partition("\n")[0][:200]
+            raise SundogError(f"{address} cannot be reached: {why}. Check the address") from error
         return system, str(path)
     return fs.LocalFileSystem(), address
 
