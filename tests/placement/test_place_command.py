@@ -175,7 +175,7 @@ def refusals(tmp_path: Path) -> dict[str, list[str]]:
         "but got JOB and --graph": ["nexmark-q1", *good, "2"],
         "needs --url": ["--engine", "flink"],
         "can look at flink": ["--engine", "storm"],
-        "does not answer /jobs": ["--engine", "flink", "--url", "http://127.0.0.1:9"],
+        "http://127.0.0.1:9 cannot be reached": ["--engine", "flink", "--url", "http://127.0.0.1:9"],
         "no operator 'x'": ["nexmark-q1", "--hosts", "2", "--record-bytes", "x=3"],
         "needs a number of at least 0": ["nexmark-q1", "--hosts", "2", "--state-mb", "bids=-3"],
     }
