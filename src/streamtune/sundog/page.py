@@ -25,6 +25,7 @@ _COLOURS = (
     "#9b6b4e",
     "#7d86a8",
 )
+_GONE = "#9996"  # of entities that the newest ranking no longer has: colours would repeat
 _TOLD = ("conditional_users", "joint_users")
 _WIDTH, _LEFT, _RIGHT, _TOP, _STEP, _TICK = 860, 40, 190, 24, 30, 60
 _PAGE = """<!doctype html>
@@ -147,7 +148,7 @@ def _ticks(history: EntityHistory) -> list[dict[str, object]]:
 
 
 def _lines(history: EntityHistory) -> list[dict[str, object]]:
-    """A line per related entity, broken where it was not ranked; those of the newest day come in its order."""
+    """A line per related entity, broken where it was not ranked; those of the newest day, in its order, lie on top."""
     names = {one.related: one.name for standings in history.standings for one in standings}
     last = {one.related: one.rank for one in history.newest}
     lines: list[dict[str, object]] = []
@@ -168,10 +169,10 @@ def _lines(history: EntityHistory) -> list[dict[str, object]]:
         lines.append(
             {
                 "name": names[related],
-                "colour": _COLOURS[number % len(_COLOURS)],
+                "colour": _COLOURS[number % len(_COLOURS)] if related in last else _GONE,
                 "paths": [" ".join(path) for path in paths if len(path) > 1],
                 "dots": [point for point in points if point],
                 "label_y": _TOP + (last[related] - 1) * _STEP + 4 if related in last else None,
             }
         )
-    return lines
+    return lines[::-1]
