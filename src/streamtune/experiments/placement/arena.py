@@ -33,7 +33,7 @@ class PlacementStudy(Frozen):
     bandwidths: tuple[float, ...] = Field(default=(10, 30, 100, 300, 1000, 3000, 10000), description="Mbit/s.")
     tuple_sizes: tuple[float, ...] = Field(default=(16, 112, 1024, 3072, 10240, 30720), description="Bytes (Fig. 10).")
     tuple_size_hosts: int = Field(default=40, ge=2, description="Cluster size of Fig. 10.")
-    effort: float = Field(default=10.0, gt=0, description="How much harder than usual ours looks.")
+    effort: float = Field(default=1.0, gt=0, description="How much harder than usual ours looks: as users run it.")
     cost: HopCost = Field(default_factory=HopCost, description="What a hop costs, as calibrated.")
 
 
