@@ -69,7 +69,7 @@ class Demo:
 
     def grown(self, name: str) -> dict[str, Any] | None:
         """The first plan that gave a job more instances."""
-        found = [one for one in self.applied(name) if sum(one["after"].values()) > sum(one["before"].values())]
+        found = [one for one in self.applied(name) if sum(one["to"].values()) > sum(one["from"].values())]
         return found[-1] if found else None
 
     def runs(self) -> int:

@@ -14,6 +14,7 @@ from streamtune.dataflow import Plan, Run
 from streamtune.dataflow.run_files import RunFiles
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import Simulator
+from streamtune.errors import StreamTuneError
 from streamtune.history.settings import FeaturiseSettings
 from streamtune.models.encoder.settings import NetworkSettings, TrainingSettings
 from streamtune.readings.settings import LabelSettings
@@ -105,6 +106,23 @@ def test_a_worse_model_is_not_promoted(tmp_path: Path, store: Store, candidate: 
     found, reason = learner(tmp_path, store, tolerance=0.02)._verdict(candidate, Scores(0.2, 0.0, 1.0, 9))
     assert found is promoted
     assert ("not worse" in reason) is promoted
+
+
+def test_a_round_whose_data_teach_nothing_does_not_bar_the_next(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that the machine broke off is gone on with, one that cannot succeed is not."""
+    write_days(tmp_path, 0, 2)
+    for error, goes_on in ((ServiceError("Spark stopped"), True), (StreamTuneError("no bottleneck"), False)):
+        one = learner(tmp_path, store)
+        monkeypatch.setattr(one, "_history", lambda error=error: _raise(error))
+        with pytest.raises(type(error), match=str(error)):
+            one.learn()
+        assert (Rounds(tmp_path).current() is not None) is goes_on
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 @pytest.mark.slow

@@ -72,7 +72,13 @@ class Learner:
     def learn(self) -> LearnResult:
         """One round; one that was broken off before is finished first."""
         with self._rounds.alone():
-            return self._learn()
+            try:
+                return self._learn()
+            except ServiceError:
+                raise  # Spark or the store was away: the round goes on the next time
+            except StreamTuneError:
+                self._rounds.give_up()  # its data cannot be learnt from: the next round has more
+                raise
 
     def _learn(self) -> LearnResult:
         one = self._rounds.current() or self._new_round()
@@ -198,7 +204,8 @@ class Learner:
         if step == "label":
             return {"runs": label(history, self.label)}
         if step == "featurise":
-            return {"columns": featurise(history, self.featurise).width}
+            # Judged by what was observed last, so that no job need be kept from training, of which there may be few.
+            return {"columns": featurise(history, self.featurise.replace(test_share=0.0)).width}
         if step == "cluster":
             summary = cluster(history, self._clusters(one), settings=self.cluster)
             return {"clusters": summary.k, "shapes": summary.shapes}

@@ -6,7 +6,7 @@ import fcntl
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -82,6 +82,11 @@ class Rounds:
                     f"another round of learning is under way in {path.parent}: wait for its end"
                 ) from error
             yield
+
+    def give_up(self) -> None:
+        """Let the round under way be, kept for whoever wants to know."""
+        with suppress(FileNotFoundError):
+            self._path.replace(self._path.with_name("learn-given-up.json"))
 
     def save(self, one: Round) -> None:
         write_whole(self._path, one.model_dump_json(indent=2))
