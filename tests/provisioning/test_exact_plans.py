@@ -52,6 +52,14 @@ def test_the_search_brackets_the_optimum(problem: Problem) -> None:
 
 
 @given(problems(most_epochs=9))
+@settings(max_examples=15, deadline=None)
+def test_a_search_that_is_content_with_little_is_no_worse_than_the_paper(problem: Problem) -> None:
+    plan = plan_exact(problem, SolverSettings(exact_steps=1.0, seconds=0.02, gap=0.9))
+    assert plan.costs.total <= plan_by("qcesa", problem).costs.total + 1e-9
+    assert plan.bound <= by_enumeration(problem) + 1e-6
+
+
+@given(problems(most_epochs=9))
 @settings(max_examples=40, deadline=None)
 def test_no_rival_is_cheaper(problem: Problem) -> None:
     best = plan_exact(problem).costs.total
