@@ -29,9 +29,9 @@ WITHIN = 0.05
 class NoiseStudy(Frozen):
     """What is run: graphs per size, in every setting of imbalance and contention."""
 
-    graphs: dict[str, int] = Field(default={"small": 50, "medium": 15, "large": 5}, description="Graphs per setting.")
+    graphs: dict[str, int] = Field(default={"small": 25, "medium": 10, "large": 3}, description="Graphs per setting.")
     first_seed: int = 2
-    contestants: tuple[str, ...] = ("ours", "ours-blind", "bo")
+    contestants: tuple[str, ...] = ("ours", "ours-blind")
     imbalances: tuple[float, ...] = (0.0, 1.0)
     contentions: tuple[float, ...] = (0.0, 0.25)
     steps: int = Field(default=60, ge=2)
@@ -80,8 +80,7 @@ def keys(study: NoiseStudy) -> Iterator[tuple[str, float, float, str, int]]:
             for imbalance in study.imbalances:
                 for contention in study.contentions:
                     for contestant in study.contestants:
-                        if contestant != "bo" or size == "small":  # the rival's minutes are spent in the main study
-                            yield size, imbalance, contention, contestant, seed
+                        yield size, imbalance, contention, contestant, seed
 
 
 def run_noise(
