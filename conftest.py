@@ -6,8 +6,9 @@ without its marker fails. ``--part`` chooses what ``tests/run.py`` (``make test`
 
 from __future__ import annotations
 
+import functools
 import json
-import sys
+import subprocess
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -119,15 +120,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class Watch:
-    """Lets a test start a JVM or a real engine only if its markers say so."""
+    """Lets a test start a JVM or a real engine only if its markers say so.
+
+    Not by an audit hook: a trace function is installed under every audit hook, in Python, and two threads that begin at
+    once then fail with "another trace function is being installed" when coverage is measured.
+    """
 
     def __init__(self) -> None:
         self.unmarked: str | None = None  # the test that runs now, if it may start nothing
-        sys.addaudithook(self.look)
+        start = subprocess.Popen.__init__
 
-    def look(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "subprocess.Popen" and self.unmarked is not None:
-            what = started(arguments[1])
+        @functools.wraps(start)
+        def looked_at(process: Any, args: Any, *others: Any, **options: Any) -> None:
+            self.look(args)
+            start(process, args, *others, **options)
+
+        subprocess.Popen.__init__ = looked_at  # type: ignore[method-assign]
+
+    def look(self, command: str | Sequence[Any]) -> None:
+        if self.unmarked is not None:
+            what = started(command)
             if what is not None:
                 raise RuntimeError(
                     f"{self.unmarked} starts {what}, but has no marker that says so: "

@@ -64,6 +64,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.fixture(autouse=True)
+def own_state(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command keeps for its user (tokens, leases, rescales under way) stays within the test's folder."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+
+
 @pytest.fixture
 def fake_flink_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeFlink]:
     """Every address that an example gives for Flink leads to one fake server, whose clock is the only one."""

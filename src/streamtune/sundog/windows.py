@@ -93,6 +93,7 @@ class Ranked:
 def window_days(day: date, window: int) -> range:
     """The days of a window, as numbers.
 
+    >>> from streamtune.sundog.places import day_of_number
     >>> [day_of_number(number).isoformat() for number in window_days(date(2014, 1, 12), 7)][::6]
     ['2014-01-06', '2014-01-12']
     """
