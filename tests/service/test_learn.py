@@ -37,11 +37,11 @@ JOBS = ("nexmark-q1", "nexmark-q2", "pqp-linear-0")
 DAY = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-def write_days(folder: Path, first: int, days: int, files_per_day: int = 6) -> int:
+def write_days(folder: Path, first: int, days: int, files_per_day: int = 6, window_s: float = 30.0) -> int:
     """Files as a service leaves them: some runs of every job each."""
     engine = Simulator.of(*(load(name).spec for name in JOBS), seed=first)
     chosen = np.random.default_rng(first)
-    window = MeasurementWindow(30.0, 30.0)
+    window = MeasurementWindow(30.0, window_s)
     deployments = {name: engine.deploy(load(name).spec.job, load(name).spec.job.initial_plan) for name in JOBS}
     number = 0
     for day in range(first, first + days):
@@ -169,6 +169,18 @@ def test_two_rounds_are_compared_promoted_and_rolled_back(
     with pytest.raises(RequestError, match="no model ran before"):
         store.models.roll_back(datetime.now(UTC))
     assert {one.what for one in store.audit.newest(9)} == {"model_promoted"}
+
+
+def test_where_all_is_in_quarantine_that_is_said(tmp_path: Path, store: Store, spark: SparkSession) -> None:
+    assert spark is not None
+    made = write_days(tmp_path, 0, 2, window_s=5.0)
+    with pytest.raises(StreamTuneError, match=r"all \d+ runs were put into quarantine"):
+        learner(tmp_path, store).learn()
+    (reason,) = HistoryReader(tmp_path).view().quarantine.reasons
+    assert reason.reason == "window_too_short"
+    assert 0 < reason.count < made, "the newest runs were kept to judge by"
+    with pytest.raises(ServiceError, match="fewer than 30"):  # a new round, not the same again
+        learner(tmp_path, store).learn()
 
 
 def _fail(*_: object, **__: object) -> None:

@@ -200,6 +200,9 @@ class Learner:
             report = ingest(history, [str(self.data / "runs" / name) for name in one.files])
             self._rounds.note_ingested(one.files)
             self._summarise(history)
+            if not report.valid and not (history.runs.exists and history.runs.rows()):
+                where = f"{self.data / SUMMARY} and the page History say why"
+                raise StreamTuneError(f"all {report.rejected} runs were put into quarantine: {where}")
             return {"in": report.rows_in, "valid": report.valid, "rejected": report.rejected}
         if step == "label":
             return {"runs": label(history, self.label)}
