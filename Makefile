@@ -200,6 +200,9 @@ KILLS ?= 10
 bench-kill: $(STAMP) java  ## kill -9 of every step of the pipeline at random moments, then again (KILLS=1 for minutes)
 	@KILLS=$(KILLS) $(BIN)/python benchmarks/kill_pipeline.py
 
+bench-provisioning: $(STAMP)  ## QEScalor's tables and figures, plan times, proactive against reactive (hours, resumable; tables as root)
+	@$(BIN)/python benchmarks/provisioning.py times tables costs coverage proactive days report
+
 bench-service: $(STAMP)  ## what a fleet of 100, 300 and 1,000 jobs costs the service (a quarter of an hour, with nothing beside it)
 	@$(BIN)/python benchmarks/service_fleet.py --results benchmarks/results/service.json
 

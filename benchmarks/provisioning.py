@@ -6,7 +6,8 @@
     python benchmarks/provisioning.py costs coverage proactive days times
     python benchmarks/provisioning.py report              docs/results/provisioning.md from the results
 
-Results go to benchmarks/results/provisioning-<part>.json, pictures beside them.
+Results go to benchmarks/results/provisioning-<part>.json, pictures beside them. What stands there is not run again,
+trace by trace: a part that was stopped goes on; remove its file to measure anew.
 """
 
 from __future__ import annotations
@@ -70,46 +71,74 @@ def tables(tiny: bool, simulated: bool, operators: tuple[str, ...]) -> dict[str,
     return found
 
 
+class Runs:
+    """The runs of a part, each written as soon as it is there, so that a part that was stopped goes on."""
+
+    def __init__(self, part: str, tiny: bool, keys: tuple[str, ...]) -> None:
+        self.file = RESULTS / f"provisioning-{part}{'-tiny' if tiny else ''}.json"
+        self.head = {"part": part, "tiny": tiny}
+        self.keys = keys
+        self.runs = json.loads(self.file.read_text())["runs"] if self.file.is_file() else []
+
+    def has(self, *key: str) -> bool:
+        """It is there already; remove the file to measure anew."""
+        return any(self._key(run) == key for run in self.runs)
+
+    def add(self, run: dict[str, Any]) -> None:
+        """In the place of an older one of the same key."""
+        self.runs = [one for one in self.runs if self._key(one) != self._key(run)] + [run]
+        self.file.write_text(json.dumps({**self.head, "runs": self.runs}, indent=1) + "\n")
+
+    def _key(self, run: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(run[name] for name in self.keys)
+
+
 def costs(tiny: bool) -> dict[str, Any]:
-    runs = []
+    kept = Runs("costs", tiny, ("trace", "start_cost"))
     for trace in ("taxi",) if tiny else ("taxi", "nasa", "amzn"):
         for weight in ("light", "heavy"):
+            if kept.has(trace, weight):
+                continue
             found = total_costs(trace, 5 if tiny else 60, weight)
-            runs.append(found)
+            kept.add(found)
             say(f"\n{trace}, {found['days']:.0f} days, {weight} start costs, proven gap {100 * found['gap']:.2f} %")
             for method, row in found["methods"].items():
                 say(f"  {method:16} {row['cost']:12.4f}  {100 * row['above_ours']:+7.2f} %  {row['starts']:6d} starts")
             curves = {m: list(enumerate(r["by_day"], start=1)) for m, r in found["methods"].items() if m != "peak"}
             file = RESULTS / f"provisioning-costs-{trace}-{weight}.svg"
             draw_curves(file, curves, "days", "total cost", f"{trace}, {weight} start costs")
-    return {"runs": runs}
+    return {"runs": kept.runs}
 
 
 def covered(tiny: bool) -> dict[str, Any]:
     levels = (0.9, 0.99) if tiny else (0.5, 0.9, 0.95, 0.99, 0.999)
-    runs = []
+    kept = Runs("coverage", tiny, ("trace",))
     for trace in ("taxi",) if tiny else ("taxi", "nasa", "amzn"):
+        if kept.has(trace):
+            continue
         found = coverage(trace, 8 if tiny else 60, levels)
-        runs.append(found)
+        kept.add(found)
         say(f"\n{trace}: {found['epochs']} epochs, level, covered, cost over perfect")
         for row in found["rows"]:
             say(f"  {row['level']!s:8} {100 * row['covered']:7.3f} %  {row['over_perfect']:.3f}")
-    return {"runs": runs}
+    return {"runs": kept.runs}
 
 
 def proactive(tiny: bool) -> dict[str, Any]:
-    runs = []
+    kept = Runs("proactive", tiny, ("trace", "rescale"))
     traces = {"taxi": 20.0} if tiny else {"nasa": 58.0, "taxi": 90.0, "twitter": 21.0, "amzn": 54.0, "goog": 54.0}
     for trace, days in traces.items():
         for name, downtime_s in (("restart", 20.0), ("live", 5.0)):
+            if kept.has(trace, name):
+                continue
             settings = ProactiveStudy(downtime_s=downtime_s)
             if tiny:
                 settings = settings.model_copy(update={"levels": (0.5, 0.9), "headrooms": (0.0, 0.1)})
             found = {"rescale": name, **study(trace, days, settings)}
             found["compared"] = compared(found["rows"])
-            runs.append(found)
+            kept.add(found)
             _print_proactive(found)
-    return {"runs": runs}
+    return {"runs": kept.runs}
 
 
 def _print_proactive(found: dict[str, Any]) -> None:
@@ -150,19 +179,19 @@ UNTOUCHED = {
 
 def days(tiny: bool, traces: tuple[str, ...]) -> dict[str, Any]:
     """Days on the simulator under the supervisor, trace by trace; what is there is kept."""
-    kept = RESULTS / f"provisioning-days{'-tiny' if tiny else ''}.json"
-    runs = json.loads(kept.read_text())["runs"] if kept.is_file() else []
+    kept = Runs("days", tiny, ("trace", "rescale"))
     for trace in traces:
         first, length, test = UNTOUCHED[trace]
         if tiny:
             length, test = min(length, 8.0), 0.5
         for name, downtime_s in (("restart", 10.0), ("live", 1.0)):
+            if kept.has(trace, name):
+                continue
             settings = DayStudy(downtime_s=downtime_s)
             new = {"rescale": name, **compared_days(trace, (first, length), test, settings, say)}
-            runs = [run for run in runs if (run["trace"], run["rescale"]) != (trace, name)] + [new]
+            kept.add(new)
             _print_days(new)
-            kept.write_text(json.dumps({"part": "days", "tiny": tiny, "runs": runs}, indent=1) + "\n")
-    return {"runs": runs}
+    return {"runs": kept.runs}
 
 
 def _print_days(run: dict[str, Any]) -> None:
