@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from engines.flink.real_cluster import PATIENCE_S, WINDOW, Scenario, Site, chain, observe, plan_of, sink_sums, wait_for
+from streamtune.cli import app
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.control.audit import AuditTrail, read_audit
 from streamtune.control.guards import Guards
@@ -307,6 +309,42 @@ def rescale_without_the_adaptive_scheduler(site: Site) -> None:
         engine.stop(deployment)
 
 
+def where_its_bytes_go(site: Site) -> None:
+    """``place --engine flink``: what two TaskManagers exchange, against Flink's own counters, and true advice."""
+    spec = chain("placed", rate=100.0)
+    engine = site.engine(spec)
+    deployment = engine.deploy(spec.job, plan_of(6))
+    try:
+        observe(engine, deployment)
+        job = engine.job_id(deployment)
+        arguments = ["place", "--engine", "flink", "--url", site.cluster.url, "--job-id", job, "--seconds", "4"]
+        written, began = _written_bytes(engine.client, job), time.monotonic()
+        answer = CliRunner().invoke(app, [*arguments, "--json"])
+        per_s = (_written_bytes(engine.client, job) - written) / (time.monotonic() - began)
+        assert answer.exit_code == 0, answer.output
+        found = json.loads(answer.stdout)
+        assert found["job"] == "placed"
+        assert len(found["assignment"]) == 8
+        assert len(set(found["assignment"].values())) <= 2  # its two TaskManagers, without --hosts
+        assert 0 < found["total_bytes_per_s"] < 3 * per_s
+        assert found["total_bytes_per_s"] > per_s / 3
+        today, ours = (found["comparison"][name] for name in ("today", "ours"))
+        assert 0 <= today["remote_bytes_per_s"] <= found["total_bytes_per_s"] + 1e-6
+        if today["imbalance"] <= 1.03:  # what runs today may be cheap and uneven: then an even placement costs more
+            assert ours["remote_bytes_per_s"] <= today["remote_bytes_per_s"] + 1e-6
+        assert found["advice"]
+        shown = CliRunner().invoke(app, arguments)
+        assert shown.exit_code == 0, shown.output
+        assert "Nothing is deployed" in shown.output
+        assert engine.job_id(deployment) == job
+    finally:
+        engine.stop(deployment)
+
+
+def _written_bytes(client: FlinkClient, job: str) -> float:
+    return float(sum(vertex["metrics"]["write-bytes"] for vertex in client.read(f"/jobs/{job}")["vertices"]))
+
+
 def a_task_manager_dies(site: Site) -> None:
     """The window it dies in is no measurement; when slots are back, the job runs on the plan it had."""
     spec = chain("survivor", rate=100.0)
@@ -341,6 +379,7 @@ def the_job_manager_is_restarted(site: Site) -> None:
 
 ON_A_BROKEN_CLUSTER: dict[str, Scenario] = {
     "default_scheduler": rescale_without_the_adaptive_scheduler,
+    "place": where_its_bytes_go,
     "task_manager_dies": a_task_manager_dies,
     "job_manager_restarted": the_job_manager_is_restarted,
 }
