@@ -74,6 +74,7 @@ _SECTIONS = {
     "training.costmodel": "streamtune.models.costmodel.settings:CostModelSettings",
     "training.plans": "streamtune.labs.settings:PlanDataSettings",
     "training.fine-tune": "streamtune.models.costmodel.settings:FineTuneSettings",
+    "signatures": "streamtune.signatures:SignatureSettings",
     "spark": "streamtune.spark.settings:SparkSettings",
     "table": "streamtune.spark.settings:TableSettings",
     "labs.flink-cluster": "streamtune.labs.flink.settings:ClusterSettings",

@@ -17,6 +17,7 @@ from typing import Any
 
 from streamtune.errors import StreamTuneError
 from streamtune.outputs import check_folder
+from streamtune.signatures import Keys, check_signature, sign_written
 
 MANIFEST = "manifest.json"
 # Names a half-filled folder, with the number of the process that fills it.
@@ -85,6 +86,7 @@ def write_sealed(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, 
             file.write_bytes(content)
         sealed = {**manifest, "checksums": checksums_below(staging)}
         write_manifest(staging, json.dumps(sealed, indent=1) + "\n")
+        sign_written(staging, MANIFEST)
 
 
 def write_manifest(folder: Path, text: str, name: str = MANIFEST) -> None:
@@ -112,25 +114,61 @@ def checksums_below(folder: Path) -> dict[str, str]:
 def read_sealed(path: Path, format_name: str, version: int) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest and the checked contents of all files."""
     path = Path(path)
-    file = path / MANIFEST
-    if not file.is_file():
-        raise SealedFolderError(f"{path} is not a {format_name}: it has no {MANIFEST}. Check the path")
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise SealedFolderError(f"{file} is damaged: it is not valid JSON. Restore it, or make it again") from error
+    content = _manifest_bytes(path, format_name)
+    check_signature(path, MANIFEST, content)
+    manifest = _parsed(path, content)
     if not isinstance(manifest, dict) or manifest.get("format") != format_name:
         raise SealedFolderError(f"{path} is not a {format_name}: its manifest says something else. Check the path")
     if manifest.get("version") != version:
         raise SealedFolderError(
             f"{path} has version {manifest.get('version')}, this release reads {version}: make it again"
         )
-    checksums = manifest.get("checksums")
+    return manifest, _contents(path, manifest)
+
+
+def sign_folder(path: Path, keys: Keys) -> str:
+    """Sign a sealed folder of any kind, if it is whole; returns the name of the key."""
+    _contents(path, _parsed(path, _manifest_bytes(path, "model")))
+    return keys.sign(path, MANIFEST)
+
+
+def verify_folder(path: Path, keys: Keys) -> str:
+    """The name of the key that signed a sealed folder of any kind, every file of which is what was signed."""
+    content = _manifest_bytes(path, "model")
+    signer = keys.check(path, MANIFEST, content)
+    _contents(path, _parsed(path, content))
+    return signer
+
+
+def _manifest_bytes(path: Path, what: str) -> bytes:
+    file = path / MANIFEST
+    try:
+        if file.is_file():
+            return file.read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise SealedFolderError(f"{file} cannot be read: {why}. Check the path") from error
+    raise SealedFolderError(f"{path} is not a {what}: it has no {MANIFEST}. Check the path")
+
+
+def _parsed(path: Path, manifest: bytes) -> Any:
+    try:
+        return json.loads(manifest.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SealedFolderError(
+            f"{path / MANIFEST} is damaged: it is not valid JSON. Restore it, or make it again"
+        ) from error
+
+
+def _contents(path: Path, manifest: Any) -> dict[str, bytes]:
+    checksums = manifest.get("checksums") if isinstance(manifest, dict) else None
     if not isinstance(checksums, dict):
         raise SealedFolderError(f"{path} is damaged: its manifest lists no checksums. Restore it, or make it again")
     if not has_whole_manifest(path):
-        raise SealedFolderError(f"{file} is damaged: it is not what was written. Restore it, or make it again")
-    return manifest, {name: _checked(path / name, name, expected) for name, expected in checksums.items()}
+        raise SealedFolderError(
+            f"{path / MANIFEST} is damaged: it is not what was written. Restore it, or make it again"
+        )
+    return {name: _checked(path / name, name, expected) for name, expected in checksums.items()}
 
 
 def _checked(file: Path, name: str, expected: str) -> bytes:

@@ -46,7 +46,10 @@ LINES = {
     "history label": "history",
     "history show": "history",
     "learn": "--data service --min-runs 1",
+    "model key": "new-keys.txt",
     "model show": "model",
+    "model sign": "model --keys keys.txt",
+    "model verify": "model --keys keys.txt",
     "oracle": "good.yaml",
     "place": "--graph graph.json --hosts 2",
     "plan": "good.yaml --rate 2x --model model",
@@ -90,6 +93,8 @@ WRONG = "/dev/full/deep"
 # What some lines need is made by others.
 MADE_BY = (
     "autoconfig run space.yaml --steps 2 --strategy random --store session",
+    "model key keys.txt",
+    "model sign model --keys keys.txt",
     "provision train samples.json --model forest --out operator-model",
     "token create somebody --store sqlite:///tokens.db",
 )

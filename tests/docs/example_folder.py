@@ -17,6 +17,8 @@ from good_run import GOOD_RUN
 from streamtune.dataflow import Plan, Run
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import Simulator
+from streamtune.sealed import sign_folder
+from streamtune.signatures import Keys, make_key
 from streamtune.workloads import load
 
 RELEASE = Path(__file__).parents[1] / "releases" / "v0_1_0"
@@ -86,6 +88,8 @@ def write_example_folder(folder: Path) -> None:
     _write_runs(folder)
     for name in ("model", "costmodel", "clusters"):
         shutil.copytree(RELEASE / name, folder / name)
+    make_key(folder / "keys.txt")
+    sign_folder(folder / "model", Keys.read(folder / "keys.txt"))
     shutil.copytree(RELEASE / "history", folder / "my-history")
     shutil.copy(RELEASE / "state.db", folder / "tuning.db")
 

@@ -43,6 +43,7 @@ NEEDS = (
 NOT_RUN = {
     r"make |source |\.venv/bin/": "it builds, tests or measures this checkout, this test included",
     r"streamtune demo": "it trains on Spark for minutes; `make demo` is the example, tests/experiments has its parts",
+    r"streamtune model key": "it makes a file that must not be there yet; tests/cli/test_signed_models.py makes one",
     r"streamtune learn": "it needs an hour of a service's observations; tests/service/test_learn.py goes through it",
     r"streamtune serve": "it serves until Ctrl-C; tests/service starts it with --demo, a config file and PostgreSQL",
     r"streamtune bench ": "an experiment of minutes to hours; tests/experiments runs each one small",

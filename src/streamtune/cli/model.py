@@ -11,6 +11,7 @@ from rich.table import Table
 from streamtune.cli.history import Conf, JsonOption, Location, Master, TableFormat, check_clustering, open_history
 from streamtune.cli.options import changed, resolved, setting
 from streamtune.cli.output import err, out, print_json, styled
+from streamtune.cli.signing import key, sign, verify
 from streamtune.errors import StreamTuneError
 from streamtune.models.encoder.settings import TrainingSettings
 from streamtune.outputs import check_picture
@@ -20,7 +21,9 @@ from streamtune.training.settings import PretrainSettings
 if TYPE_CHECKING:
     from streamtune.models.bundle import Manifest
 
-app = typer.Typer(name="model", help="Look at trained models.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(name="model", help="Look at trained models, sign them.", no_args_is_help=True, rich_markup_mode=None)
+for _command in (key, sign, verify):
+    app.command()(_command)
 
 
 def pretrain(

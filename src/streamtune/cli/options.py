@@ -17,6 +17,7 @@ import typer
 
 from streamtune.config import Config, load_config
 from streamtune.settings import Settings
+from streamtune.signatures import SignatureSettings, follow
 
 S = TypeVar("S", bound=Settings)
 _LOAD: ContextVar[Callable[[], Config]] = ContextVar("streamtune.config", default=load_config)
@@ -63,8 +64,11 @@ def changed(settings: S, **options: Any) -> S:
 
 def use_config(context: typer.Context, path: Path | None) -> None:
     """Let this call of the command line read this config file, once, and only if a command asks for a setting."""
-    token = _LOAD.set(cache(partial(load_config, path)))
+    load = cache(partial(load_config, path))
+    token = _LOAD.set(load)
     context.call_on_close(lambda: _LOAD.reset(token))
+    before = follow(lambda: load().settings(SignatureSettings))
+    context.call_on_close(lambda: follow(before))
 
 
 def current_config() -> Config:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +21,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.outputs import check_folder
 from streamtune.service.settings import ApiSettings, ServiceSettings, WatchedCluster
 from streamtune.settings import Settings
+from streamtune.signatures import SignatureSettings, follow
 
 if TYPE_CHECKING:
     from streamtune.service.clusters.base import Cluster
@@ -64,6 +66,7 @@ def serve(
     set_up_logs("json" if log == "json" else "text")
     api = {"host": host, "port": port, "tls_certificate": tls_certificate, "tls_key": tls_key}
     given = _Given({name: value for name, value in api.items() if value is not None}, store, data, config_file)
+    follow(partial(given.config().settings, SignatureSettings))  # --config behind 'serve' counts for models too
     if demo:
         _serve_demo("flink" if kind else "simulated", given)
     else:

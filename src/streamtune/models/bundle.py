@@ -37,6 +37,7 @@ from streamtune.models.transfer.model import Hyperparameters, TransferModel
 from streamtune.models.transfer.past import PastOperators
 from streamtune.readings import LabelSettings
 from streamtune.sealed import MANIFEST, checksum, checksums_below, has_whole_manifest, whole_folder, write_manifest
+from streamtune.signatures import check_signature, sign_written
 
 FORMAT = MODEL_FORMAT
 VERSION = 2
@@ -136,6 +137,7 @@ def write_bundle(
             checksums=checksums_below(staging),
         )
         write_manifest(staging, manifest.model_dump_json(indent=1))
+        sign_written(staging, MANIFEST)
 
 
 def _write_member(folder: Path, files: MemberFiles) -> None:
@@ -147,10 +149,29 @@ def _write_member(folder: Path, files: MemberFiles) -> None:
 
 
 @dataclass(frozen=True)
+class BundleFiles:
+    """The files that a manifest names. Each is checked whenever it is read: it may have changed since the last time."""
+
+    path: Path
+    checksums: Mapping[str, str]
+
+    def read(self, name: str) -> bytes:
+        file = self.path / name
+        if not file.is_file():
+            raise BundleError(f"{self.path} is damaged: {name} is missing. Restore it, or train the model again")
+        content = file.read_bytes()
+        if checksum(content) != self.checksums[name]:
+            raise BundleError(
+                f"{self.path} is damaged: {name} is not what was written. Restore it, or train the model again"
+            )
+        return content
+
+
+@dataclass(frozen=True)
 class ClusterModel:
     """One encoder of a bundle, its weights loaded when first asked for."""
 
-    folder: Path
+    files: BundleFiles
     member: Member
     width_in: int
     centre: Dataflow | None
@@ -163,17 +184,17 @@ class ClusterModel:
     def network(self) -> BottleneckNetwork:
         network = BottleneckNetwork(self.width_in, self.member.network)
         try:
-            network.load_state_dict(load_tensors((self.folder / "encoder.safetensors").read_bytes()))
+            network.load_state_dict(load_tensors(self.files.read(f"{self.name}/encoder.safetensors")))
         except (RuntimeError, ValueError) as error:
             raise BundleError(
-                f"{self.folder}: the weights do not fit the features: train the model again ({error})"
+                f"{self.files.path / self.name}: the weights do not fit the features: train the model again ({error})"
             ) from error
         return network.eval()
 
     @cached_property
     def warmup(self) -> pa.Table:
         """Featurised, labelled runs of the cluster: codes, numbers, parallelism, labels, edges."""
-        return pq.read_table(self.folder / "warmup.parquet")
+        return pq.read_table(pa.BufferReader(self.files.read(f"{self.name}/warmup.parquet")))
 
     @torch.no_grad()
     def embed(self, features: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
@@ -195,30 +216,35 @@ class ModelBundle:
     streamtune.models.bundle.BundleError: nowhere is not a model bundle: it has no manifest.json. Make one with ...
     """
 
-    path: Path
+    files: BundleFiles
     manifest: Manifest
     features: FeatureEncoder
     capacity: CapacityPrior
     models: Mapping[str, ClusterModel]
 
+    @property
+    def path(self) -> Path:
+        return self.files.path
+
     @classmethod
     def load(cls, path: Path) -> ModelBundle:
-        """Read a bundle; one that is damaged, not ours or of another version is refused."""
+        """Read a bundle; one that is damaged, not ours, of another version or not signed as required is refused."""
         path = Path(path)
         manifest = _read_manifest(path)
-        _check_files(path, manifest)
-        features = FeatureEncoder.from_json((path / "features.json").read_text(encoding="utf-8"))
-        capacity = CapacityPrior.from_json((path / "capacity.json").read_text(encoding="utf-8"))
-        models = {member.name: _model(path, member, features.width) for member in manifest.members}
-        return cls(path, manifest, features, capacity, models)
+        files = BundleFiles(path, manifest.checksums)
+        _check_files(files, manifest)
+        features = FeatureEncoder.from_json(files.read("features.json").decode("utf-8"))
+        capacity = CapacityPrior.from_json(files.read("capacity.json").decode("utf-8"))
+        models = {member.name: _model(files, member, features.width) for member in manifest.members}
+        return cls(files, manifest, features, capacity, models)
 
     @cached_property
     def transfer(self) -> TransferModel | None:
         """The hierarchical prior for jobs that have not run; None in bundles of older releases."""
         if not {_TRANSFER, _PAST} <= set(self.manifest.checksums):
             return None
-        hyper = Hyperparameters.from_json((self.path / _TRANSFER).read_text(encoding="utf-8"))
-        return TransferModel(hyper, PastOperators.from_parquet((self.path / _PAST).read_bytes()))
+        hyper = Hyperparameters.from_json(self.files.read(_TRANSFER).decode("utf-8"))
+        return TransferModel(hyper, PastOperators.from_parquet(self.files.read(_PAST)))
 
     @property
     def clusters(self) -> tuple[ClusterModel, ...]:
@@ -229,18 +255,20 @@ class ModelBundle:
         return self.models[GLOBAL]
 
 
-def _model(path: Path, member: Member, width: int) -> ClusterModel:
-    file = path / member.name / "centre.json"
-    centre = Centre.model_validate_json(file.read_text(encoding="utf-8")).dataflow if file.exists() else None
-    return ClusterModel(path / member.name, member, width, centre)
+def _model(files: BundleFiles, member: Member, width: int) -> ClusterModel:
+    name = f"{member.name}/centre.json"
+    centre = Centre.model_validate_json(files.read(name)).dataflow if name in files.checksums else None
+    return ClusterModel(files, member, width, centre)
 
 
 def _read_manifest(path: Path) -> Manifest:
     file = path / MANIFEST
     if not file.is_file():
         raise BundleError(f"{path} is not a model bundle: it has no {MANIFEST}. Make one with 'streamtune pretrain'")
+    content = file.read_bytes()
+    check_signature(path, MANIFEST, content)
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(content.decode("utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"{file} is damaged: it is not valid JSON. Train the model again, or restore it") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -259,7 +287,8 @@ def _read_manifest(path: Path) -> Manifest:
         ) from error
 
 
-def _check_files(path: Path, manifest: Manifest) -> None:
+def _check_files(files: BundleFiles, manifest: Manifest) -> None:
+    path = files.path
     needed = {"features.json", "capacity.json"} | {
         f"{member.name}/{file}" for member in manifest.members for file in ("encoder.safetensors", "warmup.parquet")
     }
@@ -268,13 +297,7 @@ def _check_files(path: Path, manifest: Manifest) -> None:
         raise BundleError(f"{path} is damaged: the manifest lists no checksum for {unlisted[0]}")
     if GLOBAL not in {member.name for member in manifest.members}:
         raise BundleError(f"{path} is damaged: it has no global encoder to fall back on")
-    for name, expected in manifest.checksums.items():
-        file = path / name
-        if not file.is_file():
-            raise BundleError(f"{path} is damaged: {name} is missing. Restore it, or train the model again")
-        if checksum(file.read_bytes()) != expected:
-            raise BundleError(
-                f"{path} is damaged: {name} is not what was written. Restore it, or train the model again"
-            )
+    for name in manifest.checksums:
+        files.read(name)
     if not has_whole_manifest(path):
         raise BundleError(f"{path / MANIFEST} is damaged: it is not what was written. Restore it, or train again")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from streamtune.errors import StreamTuneError
 from streamtune.sealed import MANIFEST
+from streamtune.signatures import check_signature
 
 MODEL_FORMAT = "streamtune-model"
 COST_MODEL_FORMAT = "streamtune-cost-model"
@@ -35,7 +36,9 @@ def _check(path: Path | None, format_name: str, what: str, maker: str) -> None:
     try:
         if not file.is_file():
             raise StreamTuneError(f"{path} is not a {what}: it has no {MANIFEST}. {advice}")
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        content = file.read_bytes()
+        check_signature(path, MANIFEST, content)
+        manifest = json.loads(content.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or "it is not valid JSON"
         raise StreamTuneError(f"{file} is damaged or cannot be read: {why}. Restore it. {advice}") from error
