@@ -4,50 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from streamtune.dataflow import Dataflow, Plan
+from streamtune.dataflow import Plan
 from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, RescaleSettings
 from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster, Submitter, WorkloadSettings
 from streamtune.labs.flink.cluster import free_port
-from streamtune.labs.flink.scaling import scale_spec
+from streamtune.labs.flink.scaling import scale_workload
 from streamtune.workloads import Workload, load
 
 # At ten times W_u no operator gets more records/s, and none needs more instances.
 MAX_RATE_PER_S = 400.0
 MAX_NEED = 12
 LIMIT = 20
-_SOURCE_SERVICE_US = 50.0
 _PATIENCE_S = 120.0
 
 
 @cache
 def small_workload(name: str) -> Workload:
-    """A workload of the catalogue with rates and service times of this machine; what operators need stays the same.
-
-    Sources are generators here: they cost next to nothing and run with one instance.
+    """A workload of the catalogue with rates and service times of this machine.
 
     >>> small_workload("nexmark-q1").rates_at(10)
     {'bids': 400.0}
     """
-    workload = load(name)
-    spec = scale_spec(workload.spec, workload.rates_at(10), max_rate_per_s=MAX_RATE_PER_S, max_parallelism=MAX_NEED)
-    factor = next(iter(workload.spec.job.source_rates.values())) / next(iter(spec.job.source_rates.values()))
-    flow = spec.job.dataflow
-    operators = tuple(
-        operator.model_copy(update={"parallelism": 1}) if operator.is_source else operator
-        for operator in flow.operators
-    )
-    cheap = {
-        key: truth.model_copy(update={"service_us": _SOURCE_SERVICE_US}) if key in spec.job.source_rates else truth
-        for key, truth in (spec.physics or {}).items()
-    }
-    job = replace(spec.job, dataflow=Dataflow(operators, flow.edges), max_parallelism=LIMIT)
-    units = {source: unit / factor for source, unit in workload.units.items()}
-    return Workload(JobSpec(job, cheap), units, workload.template)
+    return scale_workload(load(name), max_rate_per_s=MAX_RATE_PER_S, max_need=MAX_NEED, limit=LIMIT)
 
 
 def bounded(plan: Plan) -> Plan:

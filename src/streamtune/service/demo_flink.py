@@ -7,17 +7,15 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from streamtune.dataflow import Dataflow
-from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, RescaleSettings
 from streamtune.errors import StreamTuneError
 from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster, Submitter, WorkloadSettings
 from streamtune.labs.flink.cluster import free_port
-from streamtune.labs.flink.scaling import scale_spec
+from streamtune.labs.flink.scaling import scale_workload
 from streamtune.service.demo import demo_learning
 from streamtune.service.settings import Policy, ServiceSettings
 from streamtune.workloads import Workload, load
@@ -28,7 +26,6 @@ log = logging.getLogger("streamtune.service")
 _MAX_RATE_PER_S = 400.0
 _MAX_NEED = 10
 _LIMIT = 16
-_SOURCE_SERVICE_US = 50.0
 _PATIENCE_S = 120.0
 JOBS = ("nexmark-q1", "nexmark-q2", "pqp-linear-0")
 MULTIPLES = (2.0, 6.0, 9.0, 4.0)
@@ -74,7 +71,10 @@ def flink_demo(folder: Path, jobs: tuple[str, ...] = JOBS, *, change_s: float = 
     settings = ClusterSettings(
         port=free_port(), slots=len(jobs) * _LIMIT, task_heap_mb=512, network_mb=256, start_timeout_s=_PATIENCE_S
     )
-    workloads = {name: _small(name) for name in jobs}
+    workloads = {
+        name: scale_workload(load(name), max_rate_per_s=_MAX_RATE_PER_S, max_need=_MAX_NEED, limit=_LIMIT)
+        for name in jobs
+    }
     with (
         LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster,
         FlinkClient(cluster.url, timeout_s=30.0) as client,
@@ -111,22 +111,3 @@ def _move_rates(demo: FlinkDemo, change_s: float, over: threading.Event) -> None
                 log.warning("rates could not be changed", extra={"job": name, "error": str(error)})
         if over.wait(change_s):
             return
-
-
-def _small(name: str) -> Workload:
-    """A workload with the rates of one small machine; sources are generators that cost next to nothing."""
-    workload = load(name)
-    spec = scale_spec(workload.spec, workload.rates_at(10), max_rate_per_s=_MAX_RATE_PER_S, max_parallelism=_MAX_NEED)
-    factor = next(iter(workload.spec.job.source_rates.values())) / next(iter(spec.job.source_rates.values()))
-    flow = spec.job.dataflow
-    operators = tuple(
-        operator.model_copy(update={"parallelism": 1}) if operator.is_source else operator
-        for operator in flow.operators
-    )
-    physics = {
-        key: truth.model_copy(update={"service_us": _SOURCE_SERVICE_US}) if key in spec.job.source_rates else truth
-        for key, truth in (spec.physics or {}).items()
-    }
-    job = replace(spec.job, dataflow=Dataflow(operators, flow.edges), max_parallelism=_LIMIT)
-    units = {source: unit / factor for source, unit in workload.units.items()}
-    return Workload(JobSpec(job, physics), units, workload.template)

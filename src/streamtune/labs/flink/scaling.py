@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from streamtune.dataflow import Dataflow
 from streamtune.dataflow.physics import OperatorPhysics, smallest_parallelism, true_ratios
 from streamtune.dataflow.spec import JobSpec
 from streamtune.errors import EngineError
 from streamtune.readings.demand import input_rates
+from streamtune.workloads import Workload
 
 # A generator and its hand-over cost this much on a slow core; a record that claims to cost less cannot be emulated.
 _LEAST_SERVICE_US = 20.0
+_SOURCE_SERVICE_US = 50.0
 
 
 def scale_spec(
@@ -46,6 +50,28 @@ def scale_spec(
         }
     scaled = JobSpec(spec.job, physics)
     return scaled.with_rates({source: rate / factor for source, rate in spec.job.source_rates.items()})
+
+
+def scale_workload(workload: Workload, *, max_rate_per_s: float, max_need: int, limit: int) -> Workload:
+    """A workload with rates and service times of a small machine; what operators need stays the same.
+
+    At ten times its unit no operator gets more than ``max_rate_per_s`` or needs more than ``max_need`` instances; none
+    may have more than ``limit``. Sources are generators: they cost next to nothing and run with one instance.
+    """
+    spec = scale_spec(workload.spec, workload.rates_at(10), max_rate_per_s=max_rate_per_s, max_parallelism=max_need)
+    factor = next(iter(workload.spec.job.source_rates.values())) / next(iter(spec.job.source_rates.values()))
+    flow = spec.job.dataflow
+    operators = tuple(
+        operator.model_copy(update={"parallelism": 1}) if operator.is_source else operator
+        for operator in flow.operators
+    )
+    cheap = {
+        key: truth.model_copy(update={"service_us": _SOURCE_SERVICE_US}) if key in spec.job.source_rates else truth
+        for key, truth in (spec.physics or {}).items()
+    }
+    job = replace(spec.job, dataflow=Dataflow(operators, flow.edges), max_parallelism=limit)
+    units = {source: unit / factor for source, unit in workload.units.items()}
+    return Workload(JobSpec(job, cheap), units, workload.template)
 
 
 def _shortened(physics: OperatorPhysics, rate_per_s: float, limit: int) -> OperatorPhysics:
