@@ -13,23 +13,11 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamtune.history.errors import HistoryError
 from streamtune.history.ingest import IngestReport, ingest_files, refused_files
 from streamtune.history.settings import FollowSettings, ValidationSettings
 from streamtune.history.store import History
-from streamtune.spark.files import FileStatus, circular_links, is_ordinary, leads_in_circles, unseen_below
-
-_FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
-
-
-def _refuse_endless(folder: str) -> None:
-    """Spark goes round a circle of links forty times; with two circles it would look into 2⁴⁰ folders."""
-    circles = circular_links(folder)
-    if len(circles) > 1:
-        raise HistoryError(
-            f"{folder} cannot be followed: '{circles[0]}' and '{circles[1]}' are links that lead back up, and Spark's "
-            "streams would list what is below them without end. Remove them, or ingest without --follow"
-        )
+from streamtune.spark.files import FileStatus, unseen_below
+from streamtune.spark.new_files import files_of, stream_of_new_files
 
 
 def follow(
@@ -43,7 +31,6 @@ def follow(
 ) -> StreamingQuery:
     """Start to ingest every file that is or will be in ``folder``; the query runs until it is stopped."""
     settings = settings or FollowSettings()
-    _refuse_endless(folder)
 
     def take_in(files: Sequence[FileStatus]) -> None:
         if not files:
@@ -53,9 +40,7 @@ def follow(
             on_batch(report)
 
     def ingest_batch(names: DataFrame, _batch: int) -> None:
-        rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
-        files = [FileStatus(row.path, row.length, row.modified_ms, is_ordinary(row.path)) for row in rows]
-        take_in([file for file in files if not leads_in_circles(file.path)])
+        take_in(files_of(names))
         take_in_unseen()
 
     told: set[str] = set()
@@ -67,17 +52,8 @@ def follow(
             known = refused_files(history)
             take_in([file for file in files if file.path not in known])
 
+    source = stream_of_new_files(history.spark, folder, settings.max_files)
     take_in_unseen()
-
-    source = (
-        history.spark.readStream.format("binaryFile")
-        .schema(_FILE_NAMES)
-        .option("maxFilesPerTrigger", settings.max_files)
-        .option("recursiveFileLookup", "true")
-        .option("__globPaths__", "false")  # or a file called a[1] would be looked for as a pattern, and not be found
-        .load(folder)
-        .select("path", "length", "modificationTime")  # without `content`, Spark does not open the files
-    )
     checkpoint = settings.checkpoint or f"{history.location}/_checkpoint"
     writer = source.writeStream.foreachBatch(ingest_batch).option("checkpointLocation", checkpoint)
     if settings.once:

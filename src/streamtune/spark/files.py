@@ -14,6 +14,10 @@ from pyspark.sql import SparkSession
 
 from streamtune.spark.errors import StorageError
 
+# A folder with one link that leads back up is listed some forty times; whatever is listed more often has no end.
+_FEW_FOLDERS = 200
+_ROUNDS = 50
+
 
 @dataclass(frozen=True)
 class FileStatus:
@@ -192,20 +196,37 @@ def unseen_below(spark: SparkSession, folder: str) -> list[FileStatus]:
     return [file for file in found if file.spelled not in visited | linked]
 
 
-def circular_links(folder: str) -> list[str]:
-    """Links below a local folder that lead to a folder above themselves."""
+def endless_links(folder: str) -> list[str]:
+    """Links below a local folder, where whoever follows them all would list its folders without end; none elsewhere.
+
+    The system follows forty links on the way to a file. One that leads back up makes a list forty times as long; where
+    there are two ways round, it doubles with each of them: 2⁴⁰ folders.
+    """
     if _is_remote(folder):
         return []
-    found: list[str] = []
-    for place, names, _ in os.walk(folder.removeprefix("file:")):
-        names[:] = [name for name in names if not name.startswith(("_", "."))]
-        for name in names:
-            path = os.path.join(place, name)
-            if os.path.islink(path):
-                target, here = os.path.realpath(path), os.path.realpath(place)
-                if os.path.commonpath((target, here)) == target:
-                    found.append(path)
-    return sorted(found)
+    links: set[str] = set()
+    places: set[str] = set()
+    waiting, seen = [folder.removeprefix("file:")], 0
+    while waiting:
+        place = waiting.pop()
+        seen += 1
+        places.add(os.path.realpath(place))
+        if seen > _FEW_FOLDERS + _ROUNDS * len(places):
+            return sorted(links)
+        try:
+            folders = [entry for entry in os.scandir(place) if not entry.name.startswith(("_", ".")) and _is_dir(entry)]
+        except OSError:  # forty links on the way, or gone since
+            continue
+        links.update(os.path.join(os.path.realpath(place), entry.name) for entry in folders if entry.is_symlink())
+        waiting.extend(entry.path for entry in folders)
+    return []
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def leads_in_circles(path: str) -> bool:

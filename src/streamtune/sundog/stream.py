@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamtune.spark.files import FileStatus
+from streamtune.spark.new_files import files_of, stream_of_new_files
 from streamtune.sundog import storage
 from streamtune.sundog.compaction import compact
 from streamtune.sundog.counting import batch_id
@@ -26,8 +27,6 @@ from streamtune.sundog.pipeline import Sundog
 from streamtune.sundog.places import day_number, day_of_number
 from streamtune.sundog.settings import RankDays, StreamSettings
 from streamtune.sundog.windows import Ranked
-
-_FILE_NAMES = "path string, modificationTime timestamp, length bigint, content binary"
 
 
 @dataclass(frozen=True)
@@ -120,19 +119,11 @@ def follow(
         check_knowledge(state, sundog.knowledge.fingerprint, sundog.panes.location)
 
     def take(names: DataFrame, _batch: int) -> None:
-        rows = names.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
-        report = process_batch(sundog, [FileStatus(row.path, row.length, row.modified_ms) for row in rows], settings)
+        report = process_batch(sundog, files_of(names), settings)
         if on_batch and report.files:
             on_batch(report)
 
-    source = (
-        sundog.spark.readStream.format("binaryFile")
-        .schema(_FILE_NAMES)
-        .option("maxFilesPerTrigger", settings.max_files)
-        .option("recursiveFileLookup", "true")
-        .load(folder)
-        .select("path", "length", "modificationTime")  # without `content`, Spark does not open the files
-    )
+    source = stream_of_new_files(sundog.spark, folder, settings.max_files)
     writer = source.writeStream.foreachBatch(take).option("checkpointLocation", sundog.checkpoint)
     if settings.once:
         return writer.trigger(availableNow=True).start()
