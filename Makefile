@@ -126,6 +126,9 @@ bench-history: $(STAMP) java  ## labelling and featurising 0.1, 1 and 4 million 
 bench-cluster: $(STAMP) java  ## clustering 20,000 runs on Spark
 	@$(BIN)/python benchmarks/cluster.py
 
+bench-cluster-scale: $(STAMP) java  ## clustering 10,000 and 100,000 shapes, and a sample against all pairs (an hour, resumable; ARGS="--shapes 10000")
+	@$(BIN)/python benchmarks/cluster_scale.py $(ARGS)
+
 bench-labels: $(STAMP)  ## labels against the simulator's truth, random plans and near the optimum
 	@$(BIN)/python benchmarks/labels.py
 

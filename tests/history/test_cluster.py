@@ -250,14 +250,38 @@ def test_the_command_prints_what_it_wrote(history: History, tmp_path: Path) -> N
     assert "3 clusters of 40 shapes, 100 runs" in shown
 
 
-def test_only_the_most_frequent_shapes(
-    history: History, flows: list[tuple[Dataflow, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_sample_of_all_shapes_gives_what_the_table_of_all_pairs_gives(
+    history: History, clustered: tuple[Path, ClusteringSummary], tmp_path: Path
 ) -> None:
-    """A history above the limit was told to "cluster a part of it", and no option did."""
-    monkeypatch.setattr("streamtune.history.cluster.MOST_SHAPES", 20)
-    with pytest.raises(HistoryError, match=r"40 distinct dataflow shapes, the limit is 20.*--most-shapes 20"):
-        cluster(history, tmp_path / "all", settings=FAST)
-    assert not (tmp_path / "all").exists()
+    _, exact = clustered
+    large = cluster(history, tmp_path / "all", settings=FAST.replace(exact_shapes=20, sample_shapes=40))
+    assert (exact.sampled, large.sampled) == (None, 40)
+    assert large.clusters == exact.clusters
+    assert (large.k, large.elbow, large.stable) == (exact.k, exact.elbow, True)
+    assert pq.read_table(tmp_path / "all" / ASSIGNMENT) == pq.read_table(clustered[0] / ASSIGNMENT)
+
+
+def test_a_sample_finds_the_families_and_its_centres_move_to_the_middle_of_all(
+    history: History, clustered: tuple[Path, ClusteringSummary], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More shapes than the table has room for: refused before, now clustered from a sample of half of them."""
+    _, exact = clustered
+    told: list[str] = []
+    sampled = KMeansSettings(restarts=2, exact_shapes=20, sample_shapes=20)
+    found = cluster(history, tmp_path / "a", k=4, settings=sampled, draw=draw_pictures, progress=told.append)
+    assert (found.sampled, found.shapes, found.runs) == (20, 40, history.runs.rows())
+    assert "seeking centres on 20 of 40 shapes" in told
+    # Every centre ended where all the shapes put it, so the clusters are those of the table of all pairs.
+    assert found.clusters == exact.clusters
+    assert found.distances.exact < exact.distances.exact
+    assert (tmp_path / "a" / "clusters.png").exists()
+    monkeypatch.setattr(pair_work, "PAIRS_WORTH_A_JOB", 100)  # the assignment and the counts go through Spark
+    cluster(history, tmp_path / "b", k=4, settings=sampled, blocks=7)
+    for name in (SUMMARY, ASSIGNMENT):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_only_the_most_frequent_shapes(history: History, flows: list[tuple[Dataflow, int]], tmp_path: Path) -> None:
     summary = cluster(history, tmp_path / "some", k=2, settings=FAST, most_shapes=10)
     # Each of the ten shapes of the last family has as many runs as there are families, more than any other.
     assert (summary.shapes, summary.runs) == (10, 10 * FAMILIES)

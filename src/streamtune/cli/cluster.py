@@ -28,6 +28,9 @@ def cluster(
     seed: Annotated[int | None, setting(KMeansSettings, "seed")] = None,
     restarts: Annotated[int | None, setting(KMeansSettings, "restarts")] = None,
     max_k: Annotated[int | None, setting(KMeansSettings, "max_k")] = None,
+    exact_shapes: Annotated[int | None, setting(KMeansSettings, "exact_shapes")] = None,
+    sample_shapes: Annotated[int | None, setting(KMeansSettings, "sample_shapes")] = None,
+    refinements: Annotated[int | None, setting(KMeansSettings, "refinements")] = None,
     most_shapes: Annotated[
         int | None,
         typer.Option(min=1, help="Cluster only so many shapes, those that most runs have; default: all."),
@@ -50,14 +53,32 @@ def cluster(
     """
     if k is not None and max_k is not None:
         raise StreamTuneError(f"--max-k is for the elbow method, but got --k {k} too: leave one out")
-    settings = resolved(KMeansSettings, tau=tau, init=init, seed=seed, restarts=restarts, max_k=max_k)
+    settings = resolved(
+        KMeansSettings,
+        tau=tau,
+        init=init,
+        seed=seed,
+        restarts=restarts,
+        max_k=max_k,
+        exact_shapes=exact_shapes,
+        sample_shapes=sample_shapes,
+        refinements=refinements,
+    )
     check_target(folder, "clustering", "clusters.json")
     with open_history(history, spark_master, spark_conf, table_format) as opened:
         from streamtune.history.cluster import cluster as run_cluster
         from streamtune.reports.cluster_pictures import draw_pictures
 
-        with err.status("clustering …"):
-            summary = run_cluster(opened, folder, k=k, settings=settings, draw=draw_pictures, most_shapes=most_shapes)
+        with err.status("clustering …") as status:
+            summary = run_cluster(
+                opened,
+                folder,
+                k=k,
+                settings=settings,
+                draw=draw_pictures,
+                most_shapes=most_shapes,
+                progress=lambda message: status.update(f"{message} …"),
+            )
     if as_json:
         print_json(summary.model_dump(mode="json"))
         return
@@ -81,6 +102,12 @@ def _print(summary: ClusteringSummary) -> None:
             f"{len(each.types)} operators, {len(each.edges)} edges",
         )
     out.print(table)
+    if summary.sampled is not None:
+        out.print(
+            f"k and the first centres come from a sample of {summary.sampled:,} shapes; all shapes then moved "
+            f"the centres {summary.iterations} time{'s' * (summary.iterations != 1)}",
+            soft_wrap=True,
+        )
     known = summary.distances
     if known.unproven:
         err.print(

@@ -1,7 +1,8 @@
 """The step ``cluster``: which dataflow shapes of a history belong together (StreamTune Section IV-C).
 
 Spark reduces all runs to their distinct shapes and spreads the distances between shapes in blocks; K-means itself needs
-a few thousand numbers and runs in the driver. A folder with these files comes out::
+a few thousand numbers and runs in the driver. Above ``exact_shapes`` distinct shapes the centres are first sought on a
+sample (``many_shapes``). A folder with these files comes out::
 
     clusters/
       clusters.json          settings, centres, sizes, elbow curve, what is known of the distances
@@ -25,13 +26,15 @@ from pyspark.sql import functions as sql
 from streamtune.dataflow import Dataflow
 from streamtune.frozen import Frozen
 from streamtune.history.errors import HistoryError
+from streamtune.history.many_shapes import Progress, cluster_many_shapes
 from streamtune.history.pair_work import SparkPairBounds
 from streamtune.history.shapes import CANONICAL_FORM, RUNS, dataflow_of, run_forms, shape_counts
 from streamtune.history.store import History
 from streamtune.sealed import check_target, has_whole_manifest, whole_folder, write_manifest
 from streamtune.similarity import pack
+from streamtune.similarity.centre_distances import CentreDistances
 from streamtune.similarity.distance_table import DistanceTable
-from streamtune.similarity.kmeans import Clusters, WeightedShapes, check_k, kmeans, kmeans_with_elbow
+from streamtune.similarity.kmeans import Clusters, Elbow, WeightedShapes, check_k, kmeans, kmeans_with_elbow
 from streamtune.similarity.settings import KMeansSettings
 
 CLUSTER = "cluster"
@@ -40,8 +43,6 @@ ASSIGNMENT = "assignment.parquet"
 VERSION = 1
 # Up to this many shapes bounds of all pairs are computed first; above, only those of pairs that are needed.
 SHAPES_TO_SURVEY = 4_000
-# The table of distances takes 6 bytes per pair and direction in the driver: 1.5 GB here.
-MOST_SHAPES = 16_000
 
 
 class ClusterSummary(Frozen):
@@ -82,6 +83,9 @@ class ClusteringSummary(Frozen):
     mean_squared_distance: float
     iterations: int
     stable: bool = Field(description="false: the centres ran in circles, or the iterations were used up")
+    sampled: int | None = Field(
+        default=None, description="shapes that k and the first centres were sought on; null: all of them, by all pairs"
+    )
     elbow: tuple[float, ...] = Field(description="mean squared distance of a run to its centre for k = 1, 2, …")
     distances: DistanceSummary
     clusters: tuple[ClusterSummary, ...]
@@ -93,7 +97,7 @@ class ClusteredShapes:
 
     shapes: WeightedShapes
     clusters: Clusters
-    table: DistanceTable
+    table: DistanceTable | CentreDistances
     summary: ClusteringSummary
 
 
@@ -109,21 +113,30 @@ def cluster(
     draw: Draw | None = None,
     blocks: int | None = None,
     most_shapes: int | None = None,
+    progress: Progress = lambda _: None,
 ) -> ClusteringSummary:
     """Cluster the shapes of a history and write the folder ``out``, whole or not at all; ``draw`` adds pictures.
 
     Without ``k`` the elbow method chooses it. The number of ``blocks`` that pairs are spread in changes nothing.
     ``most_shapes`` clusters that many of the most frequent shapes and leaves the others without a cluster.
+    ``progress`` is told what is being done.
     """
     out = Path(out).absolute()
     check_target(out, "clustering", SUMMARY)
     if not history.runs.exists:
         raise HistoryError(f"there is no history at '{history.location}': make one with 'history ingest' or 'generate'")
+    settings = settings or KMeansSettings()
+    progress("counting shapes")
     shapes = WeightedShapes.of(most_frequent(shape_counts(history), most_shapes))
     _check_shapes(shapes, k, history)
+    progress(f"clustering {len(shapes):,} shapes")
     bounds = SparkPairBounds(history.spark, pack(map(dataflow_of, shapes.forms)), blocks)
     try:
-        found = cluster_shapes(shapes, DistanceTable(len(shapes), bounds), history.location, k, settings)
+        if len(shapes) > settings.exact_shapes:
+            chosen, centres = cluster_many_shapes(shapes, bounds, history.spark, k, settings, progress)
+            found = _found(shapes, centres, history.location, chosen, k, settings)
+        else:
+            found = cluster_shapes(shapes, DistanceTable(len(shapes), bounds), history.location, k, settings)
         _write(out, found, draw)
     finally:
         bounds.close()
@@ -151,11 +164,19 @@ def cluster_shapes(
     settings = settings or KMeansSettings()
     if len(shapes) <= SHAPES_TO_SURVEY:
         table.survey()
-    if k is None:
-        chosen = kmeans_with_elbow(shapes, table, settings)
-        clusters, curve = chosen.clusters, chosen.curve
-    else:
-        clusters, curve = kmeans(shapes, table, k, settings), ()
+    chosen = kmeans_with_elbow(shapes, table, settings) if k is None else Elbow(kmeans(shapes, table, k, settings), ())
+    return _found(shapes, table, history, chosen, k, settings)
+
+
+def _found(
+    shapes: WeightedShapes,
+    table: DistanceTable | CentreDistances,
+    history: str,
+    chosen: Elbow,
+    k: int | None,
+    settings: KMeansSettings,
+) -> ClusteredShapes:
+    clusters = chosen.clusters
     summary = ClusteringSummary(
         history=history,
         runs=int(shapes.weights.sum()),
@@ -166,7 +187,8 @@ def cluster_shapes(
         mean_squared_distance=clusters.inertia / int(shapes.weights.sum()),
         iterations=clusters.iterations,
         stable=clusters.stable,
-        elbow=curve,
+        sampled=min(max(settings.sample_shapes, k or 1), len(shapes)) if isinstance(table, CentreDistances) else None,
+        elbow=chosen.curve,
         distances=_distance_summary(clusters, table),
         clusters=tuple(_cluster_summary(number, shapes, clusters) for number in range(clusters.k)),
     )
@@ -212,11 +234,6 @@ def assignment(history: History, folder: Path) -> DataFrame:
 def _check_shapes(shapes: WeightedShapes, k: int | None, history: History) -> None:
     if not len(shapes):
         raise HistoryError(f"the history at '{history.location}' has no runs: ingest or generate some first")
-    if len(shapes) > MOST_SHAPES:
-        raise HistoryError(
-            f"the history at '{history.location}' has {len(shapes):,} distinct dataflow shapes, the limit is "
-            f"{MOST_SHAPES:,}: cluster the most frequent ones with --most-shapes {MOST_SHAPES}"
-        )
     check_k(shapes, 1 if k is None else k)
 
 
@@ -235,7 +252,7 @@ def _cluster_summary(number: int, shapes: WeightedShapes, clusters: Clusters) ->
     )
 
 
-def _distance_summary(clusters: Clusters, table: DistanceTable) -> DistanceSummary:
+def _distance_summary(clusters: Clusters, table: DistanceTable | CentreDistances) -> DistanceSummary:
     own_centre = np.asarray(clusters.centres)[clusters.assignment]
     return DistanceSummary(
         pairs=len(table) * (len(table) - 1) // 2,

@@ -12,11 +12,15 @@ from pyspark.sql import SparkSession
 
 from streamtune.similarity import PackedDataflows
 from streamtune.similarity.distance_table import Bounds, Indices, Pairs, packed_bounds
+from streamtune.similarity.similar_weights import similar_weights
 
 # Fewer pairs than this are computed in the driver: a Spark job costs more than they do.
 PAIRS_WORTH_A_JOB = 256
 _BLOCKS_PER_CORE = 6
 _LARGEST_BLOCK = 20_000
+# Pairs of shapes that one block looks at for similar ones, most of them by their sizes alone.
+_LARGEST_COUNT = 10_000_000
+_COUNTS_SCHEMA = "block long, counts binary"
 _BOUNDS_SCHEMA = "block long, lower binary, upper binary"
 
 
@@ -43,6 +47,20 @@ class SparkPairBounds:
             upper[row.block :: blocks] = np.frombuffer(row.upper, np.int64)
         return lower, upper
 
+    def similar_weights(self, rows: Indices, columns: Indices, weights: Indices, tau: int) -> Indices:
+        """``SimilarWeights`` by Spark: block n counts for every n-th row."""
+        if len(rows) * len(columns) < PAIRS_WORTH_A_JOB:
+            return similar_weights(self._packed, rows, columns, weights, tau)
+        blocks = min(len(rows), max(self._blocks, len(rows) * len(columns) // _LARGEST_COUNT))
+        asked = self._spark.sparkContext.broadcast((rows, columns, weights))
+        work = partial(_count_blocks, packed=self._shared, asked=asked, blocks=blocks, tau=tau)
+        found = self._spark.range(0, blocks, 1, blocks).mapInArrow(work, _COUNTS_SCHEMA).collect()
+        asked.destroy()
+        counts = np.empty(len(rows), np.int64)
+        for row in found:
+            counts[row.block :: blocks] = np.frombuffer(row.counts, np.int64)
+        return counts
+
     def close(self) -> None:
         self._shared.destroy()
 
@@ -62,3 +80,19 @@ def _measure_blocks(
             lower, upper = packed_bounds(packed.value, pairs[share], limits[share], states)
             arrays = [pa.array([block], pa.int64()), pa.array([lower.tobytes()]), pa.array([upper.tobytes()])]
             yield pa.RecordBatch.from_arrays(arrays, ["block", "lower", "upper"])
+
+
+def _count_blocks(
+    batches: Iterator[pa.RecordBatch],
+    packed: Broadcast[PackedDataflows],
+    asked: Broadcast[tuple[Indices, Indices, Indices]],
+    blocks: int,
+    tau: int,
+) -> Iterator[pa.RecordBatch]:
+    rows, columns, weights = asked.value
+    for batch in batches:
+        for block in batch.column("id").to_pylist():
+            counts = similar_weights(packed.value, rows[block::blocks], columns, weights, tau)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([block], pa.int64()), pa.array([counts.tobytes()])], ["block", "counts"]
+            )

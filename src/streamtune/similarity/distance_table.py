@@ -20,6 +20,7 @@ from streamtune.similarity.packed import PackedDataflows
 Indices = NDArray[np.int64]
 Pairs = NDArray[np.int64]  # M × 2, the smaller index first
 Bounds = tuple[NDArray[np.int64], NDArray[np.int64]]  # lower and upper, M each
+Bounded = NDArray[np.int16]  # shapes × centres: lower or upper bounds
 
 # Larger than the distance of any two realistic dataflows, small enough for 16 bits.
 UNKNOWN = 30_000
@@ -49,6 +50,26 @@ def packed_bounds(packed: PackedDataflows, pairs: Pairs, limits: Indices, states
         found = measure_pairs(packed, pairs[chosen], limit=int(limit), budget=states)
         lower[chosen], upper[chosen] = found.lower, found.upper
     return lower, upper
+
+
+def rivals(lower: Bounded, upper: Bounded) -> NDArray[np.bool_]:
+    """Which centres (columns) may still be nearest to which shape (row)."""
+    return np.asarray(lower <= upper.min(axis=1, keepdims=True))
+
+
+def nearest_of(lower: Bounded, upper: Bounded) -> Indices:
+    """The first column that may be nearest to each row: the nearest one where nothing is undecided."""
+    return np.asarray(np.argmax(rivals(lower, upper), axis=1))
+
+
+def undecided(lower: Bounded, upper: Bounded) -> tuple[Indices, Indices, Indices]:
+    """Pairs (row, column) to search next, and how far. None where all rivals are known, or only one is left."""
+    rival = rivals(lower, upper)
+    wanted = rival & (lower < upper) & (rival.sum(axis=1, keepdims=True) > 1)
+    # From the lowest bound upwards: what lies above the reach cannot win before this is settled.
+    reach = np.minimum(lower.min(axis=1) + _STEP, upper.min(axis=1))
+    rows, columns = np.nonzero(wanted & (lower <= reach[:, None]))
+    return rows, columns, reach[rows].astype(np.int64)
 
 
 class DistanceTable:
@@ -110,21 +131,11 @@ class DistanceTable:
             asked = [self._undecided(centres) for centres in open_sets]
             open_sets = [centres for centres, (rows, _, _) in zip(open_sets, asked, strict=True) if len(rows)]
             self._search(*(np.concatenate(parts) for parts in zip(*asked, strict=True)))
-        return [np.argmax(self._rivals(centres)[0], axis=1) for centres in sets]
-
-    def _rivals(self, centres: Indices) -> tuple[NDArray[np.bool_], NDArray[np.int16], NDArray[np.int16]]:
-        """Which centres may still be nearest to which shape; and the bounds."""
-        lower, upper = self._lower[:, centres], self._upper[:, centres]
-        return lower <= upper.min(axis=1, keepdims=True), lower, upper
+        return [nearest_of(self._lower[:, centres], self._upper[:, centres]) for centres in sets]
 
     def _undecided(self, centres: Indices) -> tuple[Indices, Indices, Indices]:
-        """Pairs (shape, centre) to search next, and how far. None where all rivals are known, or only one is left."""
-        rival, lower, upper = self._rivals(centres)
-        undecided = rival & (lower < upper) & (rival.sum(axis=1, keepdims=True) > 1)
-        # From the lowest bound upwards: what lies above the reach cannot win before this is settled.
-        reach = np.minimum(lower.min(axis=1) + _STEP, upper.min(axis=1))
-        rows, columns = np.nonzero(undecided & (lower <= reach[:, None]))
-        return rows, centres[columns], reach[rows].astype(np.int64)
+        rows, columns, reach = undecided(self._lower[:, centres], self._upper[:, centres])
+        return rows, centres[columns], reach
 
     def exact(self, first: Indices, second: Indices) -> Indices:
         """The distance of each shape in ``first`` to the one at the same place in ``second``."""
@@ -140,6 +151,10 @@ class DistanceTable:
         wanted = (self._lower[rows, columns] <= tau) & (self._upper[rows, columns] > tau) & (rows < columns)
         self._search(rows[wanted], columns[wanted], np.full(int(wanted.sum()), tau))
         return np.asarray(self._upper[rows, columns] <= tau)
+
+    def appearances(self, members: Indices, weights: Indices, tau: int) -> Indices:
+        """C_g of Definition 2 for each of ``members``: the weight of those within ``tau`` of it, its own included."""
+        return np.asarray(self.within(members, tau) @ weights[members])
 
     def rough(self, first: Indices, second: Indices) -> Indices:
         """Distances as the survey saw them: cheap, and the same whatever has been searched since."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,16 @@ from streamtune.similarity.distance_table import DistanceTable
 from streamtune.similarity.settings import Init, KMeansSettings
 
 Indices = NDArray[np.int64]
+
+
+class Distances(Protocol):
+    """What an iteration of K-means asks of the distances between shapes; ``DistanceTable`` says what each means."""
+
+    def nearest(self, centre_sets: Sequence[Sequence[int] | Indices]) -> list[Indices]: ...
+
+    def exact(self, first: Indices, second: Indices) -> Indices: ...
+
+    def appearances(self, members: Indices, weights: Indices, tau: int) -> Indices: ...
 
 
 class ClusteringError(StreamTuneError):
@@ -49,6 +60,10 @@ class WeightedShapes:
     def __len__(self) -> int:
         return len(self.forms)
 
+    def part(self, chosen: Indices, weights: Indices) -> WeightedShapes:
+        """Some of the shapes, in their order, with weights of their own."""
+        return WeightedShapes(tuple(self.forms[index] for index in chosen), weights)
+
 
 @dataclass(frozen=True)
 class Clusters:
@@ -66,19 +81,25 @@ class Clusters:
         return len(self.centres)
 
 
-def similarity_centre_of(members: Indices, weights: Indices, table: DistanceTable, tau: int) -> int:
+def similarity_centre_of(members: Indices, weights: Indices, table: Distances, tau: int) -> int:
     """Definition 2: the member that appears most often in the similarity searches of all members.
 
     C_g = Σ_g' [ged(g, g') ≤ τ], where a shape that stands for w DAGs counts w times. Of equals, the smallest index.
     """
-    appearances = table.within(members, tau) @ weights[members]
-    return int(members[np.argmax(appearances)])
+    return int(members[np.argmax(table.appearances(members, weights, tau))])
 
 
 def kmeans(shapes: WeightedShapes, table: DistanceTable, k: int, settings: KMeansSettings | None = None) -> Clusters:
     """The best of several seeded starts with k clusters."""
     check_k(shapes, k)
     return _best_of_each(shapes, table, [k], settings or KMeansSettings())[0]
+
+
+def kmeans_from(
+    centres: Sequence[int], shapes: WeightedShapes, table: Distances, tau: int, max_iterations: int
+) -> Clusters:
+    """K-means from given centres; ``max_iterations`` of 0 assigns every shape once and moves no centre."""
+    return _best(_walk([_Way(centres, max_iterations)], shapes, table, tau))
 
 
 def check_k(shapes: WeightedShapes, k: int) -> None:
@@ -149,20 +170,26 @@ def _best_of_each(
     starts = [(k, start) for k in ks for start in range(1 if k in (1, len(shapes)) else settings.restarts)]
     draws = [_Draw(k, np.random.default_rng([settings.seed, k, start])) for k, start in starts]
     ways = [_Way(initial, settings.max_iterations) for initial in _initial_centres(shapes, table, draws, settings.init)]
+    results = _walk(ways, shapes, table, settings.tau)
+    return [_best([each for each in results if each.k == k]) for k in ks]
+
+
+def _walk(ways: Sequence[_Way], shapes: WeightedShapes, table: Distances, tau: int) -> list[Clusters]:
+    """Assign and update until every way has ended; the clusters at all the points where they may end."""
     while going := [way for way in ways if not way.ended]:
         for way, nearest in zip(going, table.nearest([way.centres for way in going]), strict=True):
             members = [np.flatnonzero(nearest == number) for number in range(len(way.centres))]
-            way.go_to([similarity_centre_of(group, shapes.weights, table, settings.tau) for group in members])
+            way.go_to([similarity_centre_of(group, shapes.weights, table, tau) for group in members])
     ends = [(end, way) for way in ways for end in way.circle]
     found = _clusters_at([end for end, _ in ends], shapes, table)
-    results = [
+    return [
         replace(clusters, iterations=len(way.visited), stable=way.is_stable)
         for clusters, (_, way) in zip(found, ends, strict=True)
     ]
-    return [
-        min((each for each in results if each.k == k), key=lambda each: (each.inertia, sorted(each.centres)))
-        for k in ks
-    ]
+
+
+def _best(found: Sequence[Clusters]) -> Clusters:
+    return min(found, key=lambda each: (each.inertia, sorted(each.centres)))
 
 
 @dataclass
@@ -224,7 +251,7 @@ class _Way:
         return self.has_come_back and len(self.circle) == 1
 
 
-def _clusters_at(centre_sets: Sequence[Sequence[int]], shapes: WeightedShapes, table: DistanceTable) -> list[Clusters]:
+def _clusters_at(centre_sets: Sequence[Sequence[int]], shapes: WeightedShapes, table: Distances) -> list[Clusters]:
     """Every shape with its nearest centre, for many sets of centres; clusters numbered by runs, largest first."""
     everything = np.arange(len(shapes))
     positions = table.nearest(centre_sets)

@@ -11,6 +11,8 @@ from streamtune.settings import LARGEST_SEED, Settings
 DEFAULT_BUDGET = 2_000_000
 # Larger dataflows are bounded, not searched.
 SEARCHABLE_OPERATORS = 128
+# The table of distances takes 6 bytes per pair and direction: 1.5 GB here.
+MOST_EXACT_SHAPES = 16_000
 Init = Literal["random", "k-means++"]
 
 
@@ -35,3 +37,14 @@ class KMeansSettings(Settings):
     restarts: int = Field(default=10, ge=1, description="how often to start anew; the lowest inertia wins")
     max_iterations: int = Field(default=50, ge=1, description="assignments per start at most")
     max_k: int = Field(default=12, ge=1, description="largest number of clusters the elbow method looks at")
+    exact_shapes: int = Field(
+        default=MOST_EXACT_SHAPES,
+        ge=1,
+        le=MOST_EXACT_SHAPES,
+        description="up to so many distinct shapes there is a table of all pairs in the driver; above, k and the first "
+        "centres are sought on a sample and every shape then goes to its nearest centre",
+    )
+    sample_shapes: int = Field(default=1_000, ge=2, le=MOST_EXACT_SHAPES, description="shapes in that sample")
+    refinements: int = Field(
+        default=3, ge=0, description="how often at most the centres of a sample are moved by all the shapes"
+    )
