@@ -200,8 +200,9 @@ bench-hostile-folders: $(STAMP) java  ## 1,000 folders of hostile files against 
 	@FOLDERS=$(FOLDERS) $(BIN)/python benchmarks/hostile_folders.py
 
 KILLS ?= 10
-bench-kill: $(STAMP) java  ## kill -9 of every step of the pipeline at random moments, then again (KILLS=1 for minutes)
+bench-kill: $(STAMP) java  ## kill -9 of everything that writes, at its steps and at random moments, then again (KILLS=1 for minutes)
 	@KILLS=$(KILLS) $(BIN)/python benchmarks/kill_pipeline.py
+	@KILLS=$(KILLS) LEARN_ON_SPARK=1 $(BIN)/python benchmarks/kill_processes.py
 
 bench-provisioning: $(STAMP)  ## QEScalor's tables and figures, plan times, proactive against reactive (hours, resumable; tables as root)
 	@$(BIN)/python benchmarks/provisioning.py times tables costs coverage proactive days report
@@ -216,6 +217,8 @@ bench-service-flink: $(STAMP)  ## serve --demo flink end to end: plans applied l
 
 soak-service: $(STAMP)  ## a week of simulated time, 40 jobs, two services, faults and 200 kills (a quarter of an hour; DAYS=1 KILLS_OF_SERVICES=30 for less)
 	@$(BIN)/python benchmarks/service_soak.py --days $(DAYS) --kills $(KILLS_OF_SERVICES) --results benchmarks/results/service.json
+soak-month: $(STAMP)  ## thirty days of the same, and whether memory and files stay flat (an hour)
+	@$(BIN)/python benchmarks/service_soak.py --days 30 --kills 800 --name soak_month --results benchmarks/results/service.json
 DAYS ?= 7
 KILLS_OF_SERVICES ?= 200
 

@@ -7,7 +7,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ROOMS = TESTS.parent / "src" / "streamtune"
 # Files that several rooms read (jobs), and tests of the project rather than of a room.
-NO_ROOMS = {"docs", "examples", "fuzz_corpus", "jobs", "library", "releases"}
+NO_ROOMS = {"docs", "examples", "faults", "fuzz_corpus", "jobs", "library", "releases"}
 
 
 def folders(parent: Path) -> set[str]:

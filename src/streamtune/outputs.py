@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import os
 import re
+import socket
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from streamtune.errors import StreamTuneError
 
+# Unfinished files bear the number of the process that writes them, and of its machine, which may share the folder.
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
 # What matplotlib writes without further packages.
 PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 
@@ -103,7 +109,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     if kind is not None:
         raise OutputError(f"{path} cannot be written: it is {kind}. Choose another file")
     real = Path(os.path.realpath(path))
-    unfinished = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    sweep_unfinished(real.parent, glob.escape(real.name))
+    unfinished = unfinished_file(real)
     try:
         unfinished.write_bytes(content.encode("utf-8", "replace") if isinstance(content, str) else content)
         os.replace(unfinished, real)
@@ -112,6 +119,31 @@ def write_whole(path: Path, content: str | bytes) -> None:
         raise OutputError(
             f"{path} cannot be written: {error.strerror}. Choose a file on a disk with room that can be written"
         ) from error
+
+
+def unfinished_file(path: Path) -> Path:
+    """Where a file is written until it is whole; nobody reads it there."""
+    return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}.tmp")
+
+
+def sweep_unfinished(folder: Path, names: str) -> None:
+    """Remove the unfinished files of these names (with * and ?) that killed processes of this machine have left."""
+    for path in folder.glob(f".{names}.{_HOST}-*.tmp"):
+        number = path.name.removesuffix(".tmp").rpartition("-")[2]
+        if number.isdecimal() and not is_alive(int(number)):
+            with suppress(OSError):  # somebody else's, or on a disk that cannot be written
+                path.unlink()
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this number is there, ours or another's."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # not ours, but there
+        return True
+    return True
 
 
 def _kind(path: Path) -> str | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from streamtune.errors import StreamTuneError
-from streamtune.outputs import check_folder
+from streamtune.outputs import check_folder, is_alive
 from streamtune.signatures import Keys, check_signature, sign_written
 
 MANIFEST = "manifest.json"
@@ -63,18 +63,8 @@ def _sweep_abandoned(path: Path) -> None:
     """Remove what writers that were killed on this machine have left half filled."""
     for folder in path.parent.glob(f".{glob.escape(path.name)}.{_HOST}-*-*"):
         number = folder.name.removeprefix(f".{path.name}.{_HOST}-").partition("-")[0]
-        if number.isdecimal() and not _is_alive(int(number)):
+        if number.isdecimal() and not is_alive(int(number)):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # not ours, but there
-        return True
-    return True
 
 
 def write_sealed(path: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any], what: str) -> None:

@@ -8,6 +8,7 @@ the transaction under way is rolled back, as a database does when its client is 
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,21 @@ from streamtune.service.store import Store
 from streamtune.service.store.lease_clock import LeaseClock
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
+# What is said to be flat has grown by no more than this share from one week to the next.
+FLAT = 0.1
+
+
+def growth(sizes: Sequence[dict[str, float]], name: str, days: float = 7.0) -> float | None:
+    """By which share the last days are above the same number of days before them; None where it was shorter.
+
+    The store keeps observations for two weeks: until then it fills.
+    """
+    end = sizes[-1]["hour"] if sizes else 0.0
+    if end < 24 * (14 + 2 * days):
+        return None
+    last = [one[name] for one in sizes if one["hour"] > end - 24 * days]
+    before = [one[name] for one in sizes if end - 48 * days < one["hour"] <= end - 24 * days]
+    return (sum(last) / len(last)) / (sum(before) / len(before)) - 1
 
 
 class Killed(BaseException):
@@ -182,6 +198,7 @@ class Soak:
     ) -> None:
         self.clock = HandClock(START)
         self.chaos = Chaos(random.Random(seed), self.clock)
+        self._folder = folder
         self._url = f"sqlite:///{folder}/soak.db"
         self.settings = soak_settings(tuner)
         self._watching = Store(self._url)
@@ -318,6 +335,17 @@ class Soak:
         for job, (decision, status) in self._watching.decisions.open_ones().items():
             if status == "applying":
                 self.inspector.fault("every decision is closed", job, decision=decision)
+
+    def sizes(self) -> dict[str, float]:
+        """What must not grow for ever: this process, and the files of the store."""
+        rss = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        files = sum(file.stat().st_size for file in self._folder.glob("soak.db*"))
+        return {
+            "hour": round(self.clock.steady() / 3600, 1),
+            "memory_mb": round(rss / 2**20, 1),
+            "store_mb": round(files / 2**20, 2),
+            "changes": len(self.inspector.rescales),
+        }
 
     def report(self) -> dict[str, Any]:
         """Figures, and every law that was broken."""

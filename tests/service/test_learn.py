@@ -17,6 +17,7 @@ from streamtune.engines.simulator import Simulator
 from streamtune.errors import StreamTuneError
 from streamtune.history.settings import FeaturiseSettings
 from streamtune.models.encoder.settings import NetworkSettings, TrainingSettings
+from streamtune.outputs import OutputError
 from streamtune.readings.settings import LabelSettings
 from streamtune.service.errors import RequestError, ServiceError
 from streamtune.service.learn.pipeline import Learner
@@ -25,6 +26,8 @@ from streamtune.service.learn.rounds import Rounds
 from streamtune.service.recording import HistoryReader
 from streamtune.service.settings import LearnSettings
 from streamtune.service.store import Store
+from streamtune.service.store.models import ModelRow
+from streamtune.signatures import SignatureError
 from streamtune.similarity.settings import KMeansSettings
 from streamtune.spark.settings import SparkSettings
 from streamtune.training.settings import PretrainSettings
@@ -113,12 +116,22 @@ def test_a_round_whose_data_teach_nothing_does_not_bar_the_next(
 ) -> None:
     """One that the machine broke off is gone on with, one that cannot succeed is not."""
     write_days(tmp_path, 0, 2)
-    for error, goes_on in ((ServiceError("Spark stopped"), True), (StreamTuneError("no bottleneck"), False)):
+    errors = (ServiceError("Spark stopped"), OutputError("no space left"), SignatureError("not signed"))
+    for error, goes_on in (*((one, True) for one in errors), (StreamTuneError("no bottleneck"), False)):
         one = learner(tmp_path, store)
         monkeypatch.setattr(one, "_history", lambda error=error: _raise(error))
         with pytest.raises(type(error), match=str(error)):
             one.learn()
         assert (Rounds(tmp_path).current() is not None) is goes_on
+
+
+def test_a_clock_that_is_put_back_gives_no_name_twice(tmp_path: Path, store: Store) -> None:
+    one, now = learner(tmp_path, store), datetime(2026, 3, 2, 10, 0, tzinfo=UTC)
+    first = one._new_version(now)
+    (tmp_path / "models" / first).mkdir(parents=True)
+    second = one._new_version(now)
+    store.models.register(ModelRow(second, now, tmp_path, {}, {}, "candidate", None, ""))
+    assert [first, second, one._new_version(now)] == [first, f"{first}-2", f"{first}-3"]
 
 
 def _raise(error: Exception) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.soak import Soak
+from service.soak import Soak, growth
 
 
 @pytest.mark.slow
@@ -18,3 +18,16 @@ def test_hours_with_faults_and_kills_break_no_law(tmp_path: Path) -> None:
     assert told["faults"] == []
     assert told["kills"] >= 30
     assert told["rescales"] >= 5
+
+
+def test_growth_is_told_from_filling_up() -> None:
+    """Two weeks in which the store fills, then two of which the second must not be above the first."""
+    hours = range(6, 28 * 24 + 1, 6)
+
+    def told(rate: float) -> float | None:
+        sizes = [{"hour": hour, "store_mb": min(hour, 336) + rate * max(0, hour - 336)} for hour in hours]
+        return growth(sizes, "store_mb")
+
+    assert told(0.0) == 0.0
+    assert (told(1.0) or 0.0) > 0.2
+    assert growth([{"hour": 600.0, "store_mb": 1.0}], "store_mb") is None

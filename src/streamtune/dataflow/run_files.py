@@ -11,6 +11,7 @@ from typing import Any
 
 from streamtune.dataflow.run import Run
 from streamtune.errors import StreamTuneError
+from streamtune.outputs import sweep_unfinished, unfinished_file
 
 
 class RunFiles:
@@ -21,6 +22,7 @@ class RunFiles:
         self._option = option
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            sweep_unfinished(folder, "runs-*.jsonl")
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -31,7 +33,7 @@ class RunFiles:
         lines = "".join(f"{json.dumps(_without_nan(run.to_record()), allow_nan=False)}\n" for run in runs)
         first = min(run.observed_at for run in runs).strftime("%Y%m%dT%H%M%S%f")
         name = f"runs-{first}-{uuid.uuid4().hex[:8]}.jsonl"
-        scratch = self._folder / f".{name}.new"
+        scratch = unfinished_file(self._folder / name)
         try:
             scratch.write_text(lines, encoding="utf-8")
             return scratch.replace(self._folder / name)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from engines.flink.fake_flink import JOB, FakeFlink
+from streamtune.clock import Clock
 from streamtune.dataflow import Run
 from streamtune.dataflow.run_files import RunFiles
 from streamtune.engines.flink import FlinkClient, Overrides
@@ -68,6 +70,52 @@ def test_a_job_manager_that_is_away_is_waited_for(fake: FakeFlink) -> None:
     assert len(ticks(fake, collector, 60)) == 1
     assert len([line for line in told if "waiting for it" in line]) == 1
     assert any("answers again" in line for line in told)
+
+
+class WallClock:
+    """A clock that somebody can set while time goes on."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self.wrong_by = clock, timedelta()
+
+    def now(self) -> datetime:
+        return self._clock.now() + self.wrong_by
+
+    def sleep(self, seconds: float) -> None:
+        self._clock.sleep(seconds)
+
+
+@pytest.mark.parametrize("jump_s", [-7200, -40, 40, 7200])
+def test_a_clock_that_jumps_spoils_one_window_at_most(fake: FakeFlink, jump_s: float) -> None:
+    """Put back by two hours, it once waited for two hours."""
+    wall = WallClock(fake.clock)
+    collector = Collector(FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0), SETTINGS, clock=wall)
+    assert len(ticks(fake, collector, 105)) == 1
+    wall.wrong_by = timedelta(seconds=jump_s)
+    runs = ticks(fake, collector, 150)
+    assert len(runs) >= 2
+    for run in runs:
+        assert run.source_rates["bids"] == pytest.approx(400, rel=0.02)
+        assert run.window_s == pytest.approx(60, abs=6)
+
+
+def test_records_wait_for_a_disk_with_room(fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    files, write = RunFiles(tmp_path), RunFiles.write
+    full_until = fake.clock.now() + timedelta(seconds=170)
+
+    def written(self: RunFiles, runs: list[Run]) -> Path | None:
+        if runs and fake.clock.now() < full_until:
+            raise StreamTuneError(f"{tmp_path} cannot be written: No space left on device")
+        return write(self, runs)
+
+    monkeypatch.setattr(RunFiles, "write", written)
+    assert collect(collector_of(fake, told), files, SETTINGS, clock=fake.clock, limit=3) == 3
+    assert sum(file.read_text().count("\n") for file in tmp_path.glob("*.jsonl")) == 3
+    assert len([line for line in told if "No space left" in line]) == 1
+    full_until = fake.clock.now() + timedelta(days=1)
+    with pytest.raises(StreamTuneError, match="No space left"):  # the time is up, and there is still none
+        collect(collector_of(fake, told), files, SETTINGS, clock=fake.clock, duration_s=200)
 
 
 def test_overrides_for_other_jobs_do_no_harm(fake: FakeFlink) -> None:

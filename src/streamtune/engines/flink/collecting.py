@@ -22,6 +22,7 @@ from streamtune.engines.flink.settings import CollectSettings as CollectSettings
 from streamtune.errors import StreamTuneError
 
 ENGINE = "flink"
+MOST_WAITING = 20_000
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Collector:
         self._clock = clock or SystemClock()
         self._poller = Poller(client, self._clock)
         self._watched: dict[str, _Watched] = {}
-        self._tell = tell
+        self.tell = tell
         self._is_away = False
 
     def tick(self) -> list[Run]:
@@ -62,20 +63,20 @@ class Collector:
             running = {job.id: job.name for job in self._client.jobs() if job.state == RUNNING}
         except (FlinkUnreachableError, FlinkGarbledError) as error:
             if not self._is_away:
-                self._tell(f"{error}; waiting for it")
+                self.tell(f"{error}; waiting for it")
             self._is_away = True
             return []
         if self._is_away:
-            self._tell(f"{self._client.url} answers again")
+            self.tell(f"{self._client.url} answers again")
         self._is_away = False
         for job_id in [job_id for job_id in self._watched if job_id not in running]:
-            self._tell(f"job {job_id} ({self._watched.pop(job_id).imported.job.name}) does not run any more")
+            self.tell(f"job {job_id} ({self._watched.pop(job_id).imported.job.name}) does not run any more")
         runs = []
         for job_id in running:
             try:
                 run = self._look_at(job_id)
             except StreamTuneError as error:  # one broken job must not end the watch over the others
-                self._tell(f"job {job_id} ({running[job_id]}): {error}")
+                self.tell(f"job {job_id} ({running[job_id]}): {error}")
                 continue
             if run is not None:
                 runs.append(run)
@@ -90,7 +91,10 @@ class Collector:
         if watched.first is None:
             watched.first = seen if seen.age_s >= self._settings.settle_s else None
             return None
-        if (seen.taken_at - watched.first.taken_at).total_seconds() < self._settings.window_s:
+        passed_s = (seen.taken_at - watched.first.taken_at).total_seconds()
+        if passed_s < 0:  # the clock was put back: nobody waits until it is where it was
+            watched.first = seen
+        if passed_s < self._settings.window_s:
             return None
         offered: dict[str, float | None] = dict(watched.said_rates)
         if watched.rates_file is not None:
@@ -99,7 +103,7 @@ class Collector:
         observation = observation_between(watched.first, seen, watched.imported.job, offered, latency_ms)
         watched.first = seen if seen.age_s >= self._settings.settle_s else None
         if isinstance(observation, NotReady):
-            self._tell(f"job {job_id}: {observation.reason}; its window begins anew")
+            self.tell(f"job {job_id}: {observation.reason}; its window begins anew")
             return None
         run_id = f"flink-{job_id}-{round(observation.observed_at.timestamp() * 1000)}"
         return Run.of(run_id, watched.imported.job, ENGINE, observation)
@@ -117,7 +121,7 @@ class Collector:
         imported = import_job(details, overrides=said, published=parameters.get(JOB_PARAMETER))
         rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
         self._watched[job_id] = _Watched(imported, rates_file, dict(imported.said_rates))
-        self._tell(f"watching job {job_id} ({imported.job.name})")
+        self.tell(f"watching job {job_id} ({imported.job.name})")
         return self._watched[job_id]
 
 
@@ -130,15 +134,32 @@ def collect(
     duration_s: float | None = None,
     limit: int | None = None,
 ) -> int:
-    """Tick until time is up or there are enough records; returns how many were written."""
+    """Tick until time is up or there are enough records; returns how many were written.
+
+    Where nothing can be written, records wait, the oldest going first when there are too many.
+    """
     clock = clock or SystemClock()
     started = clock.now()
     written = 0
+    waiting: list[Run] = []
+    trouble: StreamTuneError | None = None
     while True:
-        runs = collector.tick()
-        files.write(runs)
-        written += len(runs)
+        waiting = [*waiting, *collector.tick()][-MOST_WAITING:]
+        try:
+            files.write(waiting)
+            written += len(waiting)
+            waiting, trouble = [], None
+        except StreamTuneError as error:  # a full disk may have room again before the watch is over
+            if trouble is None:
+                collector.tell(f"{error}; records wait until it can be")
+            trouble = error
         elapsed_s = (clock.now() - started).total_seconds()
         if (duration_s is not None and elapsed_s >= duration_s) or (limit is not None and written >= limit):
+            if trouble is not None:
+                raise trouble
             return written
-        clock.sleep(settings.poll_s)
+        try:
+            clock.sleep(settings.poll_s)
+        except KeyboardInterrupt:
+            files.write(waiting)  # the last chance; what cannot be kept is said
+            raise

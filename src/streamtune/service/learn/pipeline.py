@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from streamtune.dataflow import Run
 from streamtune.errors import StreamTuneError
 from streamtune.history.settings import FeaturiseSettings
-from streamtune.outputs import write_whole
+from streamtune.outputs import OutputError, write_whole
 from streamtune.readings.settings import LabelSettings
 from streamtune.service.errors import ServiceError
 from streamtune.service.learn.replay import Scores, replay
@@ -26,6 +27,7 @@ from streamtune.service.recording import SUMMARY
 from streamtune.service.settings import LearnSettings
 from streamtune.service.store import Store
 from streamtune.service.store.models import ModelRow
+from streamtune.signatures import SignatureError
 from streamtune.similarity.settings import KMeansSettings
 from streamtune.spark.settings import SparkSettings
 from streamtune.training.settings import PretrainSettings
@@ -74,8 +76,8 @@ class Learner:
         with self._rounds.alone():
             try:
                 return self._learn()
-            except ServiceError:
-                raise  # Spark or the store was away: the round goes on the next time
+            except (ServiceError, OutputError, SignatureError):
+                raise  # Spark, the store, the disk or a key was away: the round goes on the next time
             except StreamTuneError:
                 self._rounds.give_up()  # its data cannot be learnt from: the next round has more
                 raise
@@ -141,13 +143,21 @@ class Learner:
         engine = self.settings.engine or max(engines, key=lambda one: engines[one])
         now = datetime.now(UTC)
         return Round(
-            version=f"m{now:%Y%m%d-%H%M%S}",
+            version=self._new_version(now),
             started=now,
             files=tuple(files),
             held_out=tuple(sorted(held_out)),
             engine=engine,
             data_from=min(times[name][0] for name in files),
             data_until=max(times[name][1] for name in files),
+        )
+
+    def _new_version(self, now: datetime) -> str:
+        """A name that no model has yet, although the clock may have been put back."""
+        first = f"m{now:%Y%m%d-%H%M%S}"
+        names = (first if number == 1 else f"{first}-{number}" for number in count(1))
+        return next(
+            name for name in names if self.store.models.get(name) is None and not (self.data / "models" / name).exists()
         )
 
     def _survey(self, names: list[str]) -> tuple[dict[str, tuple[datetime, datetime, int]], dict[str, int]]:
@@ -302,13 +312,8 @@ class Learner:
             compared_with=None if compared is None else str(compared),
             changed=reason,
         )
-        known = self.store.models.get(one.version)  # there already, where this step was broken off
-        if known is None:
-            self.store.models.register(row)
-        if promoted and (known is None or known.status != "running"):
-            self.store.models.promote(one.version, now)
-        what = "model_promoted" if promoted else "model_rejected"
-        self.store.audit.write(now, "learn", what, one.version, {"reason": reason})
+        if self.store.models.get(one.version) is None:  # there already, where this step was broken off
+            self.store.models.register(row, promote=promoted, who="learn")
         return {
             "version": one.version,
             "promoted": promoted,

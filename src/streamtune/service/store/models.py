@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from streamtune.service.errors import RequestError
 from streamtune.service.store.database import Database
-from streamtune.service.store.tables import models
+from streamtune.service.store.tables import audit, models
 from streamtune.service.views import ModelView
 
 
@@ -40,10 +40,17 @@ class ModelTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def register(self, model: ModelRow) -> None:
+    def register(self, model: ModelRow, *, promote: bool = False, who: str | None = None) -> None:
+        """Add a model, let it run if it is to, and say so in the audit trail: all of it or nothing."""
         plain = {**model.__dict__, "path": str(model.path), "data": dict(model.data), "scores": dict(model.scores)}
         with self._database.write() as connection:
             connection.execute(insert(models).values(**plain, promoted=None))
+            if promote:
+                _run(connection, model.version, model.created)
+            if who is not None:
+                said = {"what": "model_promoted" if promote else "model_rejected", "target": model.version}
+                detail = {"reason": model.changed}
+                connection.execute(insert(audit).values(time=model.created, who=who, detail=detail, **said))
 
     def all(self) -> list[ModelRow]:
         with self._database.read() as connection:
