@@ -1,7 +1,7 @@
 """A million damaged files and answers from outside, read or refused: ``make bench-input-fuzz``.
 
 Job specs, overrides, config files, graphs, hosts, problems, samples, spaces, audit trails, Flink's answers, run records
-(Parquet, gzip), state files, bundles and knowledge bases (``tests/input_targets.py``). Writes
+(Parquet, gzip), state files, bundles, knowledge bases and requests to the service (``tests/input_targets.py``). Writes
 benchmarks/results/input-fuzz.json and puts what was read badly into tests/fuzz_corpus, where a test reads it again.
 CASES (1000000), SEED (0), WORK (build/input-fuzz): slices of 20,000 are noted there, and the benchmark goes on from
 them; with SLICE_S it stops by itself after so many seconds.

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from engines.flink.test_plan import DATASTREAM
 from good_run import GOOD_RUN
 from input_fuzz import Target, with_file
+from input_requests import request_targets
 from streamtune.autoconfig.problem import load_problem as load_space
 from streamtune.config import load_config
 from streamtune.control.audit import read_audit
@@ -52,7 +53,7 @@ _VERTEX = {
 
 def targets(folder: Path, model: Path) -> list[Target]:
     """All of them; ``folder`` takes the sound files that some need beside the damaged one."""
-    return [*_documents(), *_answers(), *_binary(folder), *_folders(folder, model)]
+    return [*_documents(), *_answers(), *_binary(folder), *_folders(folder, model), *request_targets(folder)]
 
 
 def _documents() -> list[Target]:
