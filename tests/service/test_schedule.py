@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from streamtune.cli import app
+from streamtune.service.demo_flink import flink_demo_settings
 from streamtune.service.learn import schedule
 from streamtune.service.learn.rounds import Rounds
 from streamtune.service.learn.schedule import Schedule
+from streamtune.service.service import learn_command
+from streamtune.service.settings import STORE_VARIABLE
 
 GOOD = "import sys, os; print('ingest: 1 of 7', file=sys.stderr); print('model m1: promoted', file=sys.stderr)"
 BAD = "import sys; print('error: 3 new runs are fewer than 200', file=sys.stderr); sys.exit(1)"
@@ -28,7 +33,7 @@ def made() -> Iterator[Callable[..., Schedule]]:
     all_of_them: list[Schedule] = []
 
     def make(code: str, done: Callable[[], None] = lambda: None, every_hours: float = 1.0, **more: float) -> Schedule:
-        one = Schedule([sys.executable, "-c", code], {"STORE": "x"}, lambda: every_hours, done, **more)  # type: ignore[arg-type]
+        one = Schedule(lambda: [sys.executable, "-c", code], {"STORE": "x"}, lambda: every_hours, done, **more)  # type: ignore[arg-type]
         all_of_them.append(one)
         return one
 
@@ -75,9 +80,21 @@ def test_a_round_that_fails_is_told_and_the_service_lives(made: Callable[..., Sc
 
 def test_a_command_that_cannot_be_started_is_told(made: Callable[..., Schedule]) -> None:
     one = made(GOOD, since_last_s=1e9)
-    one._command = ["/no/such/program"]
+    one._command = lambda: ["/no/such/program"]
     one.start()
     wait_for(lambda: (one.view() or {})["state"] == "failed")
+
+
+def test_a_round_learns_as_the_service_is_told(tmp_path: Path) -> None:
+    """The demo on Flink wants 30 runs; its rounds asked for the 200 of the defaults, and never made a model."""
+    command = learn_command(tmp_path, flink_demo_settings().learn.replace(engine="flink"))
+    words = command[command.index("learn") :]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "one.jsonl").write_text("{}\n")
+    told = CliRunner().invoke(app, words, env={STORE_VARIABLE: f"sqlite:///{tmp_path}/service.db"})
+    assert told.exit_code != 0
+    assert "fewer than 30" in str(told.exception or told.output)
+    assert words[words.index("--engine") + 1] == "flink"
 
 
 def test_a_stop_breaks_a_round_off(made: Callable[..., Schedule]) -> None:

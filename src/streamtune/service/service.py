@@ -28,7 +28,7 @@ from streamtune.service.learn.rounds import Rounds
 from streamtune.service.learn.schedule import Schedule
 from streamtune.service.metrics import ServiceCollector
 from streamtune.service.recording import HistoryReader, HistoryWriter
-from streamtune.service.settings import STORE_VARIABLE, ServiceSettings, WatchedCluster
+from streamtune.service.settings import STORE_VARIABLE, LearnSettings, ServiceSettings, WatchedCluster
 from streamtune.service.store import Store
 from streamtune.service.webhooks import Webhooks
 from streamtune.settings import Settings
@@ -83,11 +83,10 @@ class Service:
             model_changed=self.tuners.refresh,
             metrics=self.metrics.text,
         )
-        command = [sys.executable, "-c", _STREAMTUNE, *learn_options, "learn", "--data", str(data)]
         # By the environment: other users of the machine can read a command line, and an address may have a password.
         environment = {STORE_VARIABLE: store.database.url.render_as_string(hide_password=False)}
         self.schedule = Schedule(
-            command,
+            lambda: learn_command(data, self.context.settings.learn, learn_options),
             environment,
             lambda: self.context.settings.learn.every_hours,
             self.tuners.refresh,
@@ -200,6 +199,14 @@ class Service:
 
 def _windows(settings: ServiceSettings) -> tuple[float, float]:
     return settings.window_s, settings.settle_s
+
+
+def learn_command(data: Path, how: LearnSettings, options: Sequence[str] = ()) -> list[str]:
+    """A round of learning as the service's own settings want it, a demo's and those of a reload among them."""
+    wanted = {"--min-runs": how.min_runs, "--evaluate-days": how.evaluate_days, "--tolerance": how.tolerance}
+    wanted |= {"--engine": how.engine} if how.engine else {}
+    told = [word for option, value in wanted.items() for word in (option, str(value))]
+    return [sys.executable, "-c", _STREAMTUNE, *options, "learn", "--data", str(data), *told]
 
 
 def _listen(host: str, port: int) -> socket.socket:

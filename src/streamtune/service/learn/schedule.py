@@ -21,14 +21,14 @@ class Schedule:
 
     def __init__(
         self,
-        command: Sequence[str],
+        command: Callable[[], Sequence[str]],
         environment: Mapping[str, str],
         every_hours: Callable[[], float],
         done: Callable[[], None],
         now: Callable[[], float] = time.monotonic,
         since_last_s: float = 0.0,
     ) -> None:
-        self._command = list(command)
+        self._command = command
         self._environment = dict(environment)
         self._every_hours = every_hours
         self._done = done
@@ -72,7 +72,7 @@ class Schedule:
         self._state = {"state": "learning", "step": None, "text": "", "ended": None}
         told: list[str] = []
         self._process = subprocess.Popen(
-            self._command,
+            list(self._command()),
             env={**os.environ, **self._environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
