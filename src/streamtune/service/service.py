@@ -203,9 +203,8 @@ def _windows(settings: ServiceSettings) -> tuple[float, float]:
 
 def learn_command(data: Path, how: LearnSettings, options: Sequence[str] = ()) -> list[str]:
     """A round of learning as the service's own settings want it, a demo's and those of a reload among them."""
-    wanted = {"--min-runs": how.min_runs, "--evaluate-days": how.evaluate_days, "--tolerance": how.tolerance}
-    wanted |= {"--engine": how.engine} if how.engine else {}
-    told = [word for option, value in wanted.items() for word in (option, str(value))]
+    told = ["--min-runs", str(how.min_runs), "--evaluate-days", str(how.evaluate_days)]
+    told += ["--tolerance", str(how.tolerance), *(["--engine", how.engine] if how.engine else [])]
     return [sys.executable, "-c", _STREAMTUNE, *options, "learn", "--data", str(data), *told]
 
 
