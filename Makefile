@@ -120,7 +120,7 @@ bench-coldstart: $(STAMP) java  ## first plans by every way, the certainty they 
 bench-speed: $(STAMP)  ## how long a recommendation takes (MODEL=a bundle with past operators)
 	@$(BIN)/python benchmarks/recommendation_speed.py $(MODEL)
 
-bench-history: $(STAMP) java  ## labelling and featurising 0.1, 1 and 4 million runs on Spark
+bench-history: $(STAMP) java  ## labelling and featurising 0.1 to 10 million runs on Spark (half an hour, 10 GB of disk; resumable)
 	@$(BIN)/python benchmarks/history.py
 
 bench-cluster: $(STAMP) java  ## clustering 20,000 runs on Spark

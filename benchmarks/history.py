@@ -1,9 +1,13 @@
-"""Speed of the history pipeline: labelling and featurising from Parquet to Parquet.
+"""Speed of the history pipeline: labelling and featurising from Parquet to Parquet. Run by ``make bench-history``.
 
-Prints operator rows/s for 0.1, 1 and 4 million runs of 8 operators with the peak memory of the JVM and all Python
-workers, and the ratio to a row-wise Python UDF that labels a smaller table in the same session. Processor time is
-given beside the clock, since it does not depend on what else the machine does. Writes
-``benchmarks/results/history.json``. Set STREAMTUNE_BENCH_RUNS (for instance ``20000,100000``) to try other sizes.
+Prints operator rows/s for 0.1, 1, 4 and 10 million runs of 8 operators with the peak memory of the JVM and all Python
+workers; the same with Spark's own scan instead of files that the tasks read; for a history of which nine tenths are
+runs of one job on one day, and for one in 20,000 small files; and the ratio to a row-wise Python UDF that labels a
+smaller table. Processor time is given beside the clock, since it does not depend on what else the machine does.
+
+Each part is kept in ``build/bench-history/done.json`` as soon as it is done, and a killed benchmark goes on behind it;
+when all are done, ``benchmarks/results/history.json`` is written. ``STREAMTUNE_BENCH_RUNS=20000,100000`` chooses other
+sizes for the first part, and then only prints.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from unittest import mock
 
 import numpy as np
 import psutil
@@ -31,16 +37,22 @@ from streamtune.history.label import label
 from streamtune.history.schema import STORED_RUN
 from streamtune.history.store import History
 from streamtune.readings import LabelSettings
+from streamtune.spark.files import Files
 from streamtune.spark.schemas import nullable
 from streamtune.spark.session import build_session
 from streamtune.spark.settings import SparkSettings
 
 OPERATORS = 8
 CORES = 2
-DEFAULT_RUNS = (100_000, 1_000_000, 4_000_000)
+DEFAULT_RUNS = (100_000, 1_000_000, 4_000_000, 10_000_000)
+COMPARED_RUNS = 1_000_000
+SMALL_FILES, RUNS_IN_SMALL_FILES = 20_000, 200_000
 UDF_SAMPLE = 50_000
 RESULTS = Path(__file__).parent / "results" / "history.json"
+WORK = Path("build/bench-history")
+DONE = WORK / "done.json"
 
+DAYS = 10
 # Two sources, a join, a chain behind it: eight operators, seven edges.
 IDS = ["bids", "asks", "parse_bids", "parse_asks", "join", "count", "format", "sink"]
 TYPES = ["source", "source", "map", "flat_map", "window_join", "window_aggregate", "map", "sink"]
@@ -81,9 +93,14 @@ def _columns(ids: np.ndarray, schema: pa.Schema) -> list[pa.Array]:
     fields = [pa.array(given.get(field.name, [None] * flat), type=field.type, from_pandas=True) for field in operator]
     structs = pa.StructArray.from_arrays(fields, fields=list(operator))
     edge = schema.field("edges").type.value_type
-    ends = [np.tile([IDS[pair[side]] for pair in EDGES], size) for side in (0, 1)]
+    wires = size * len(EDGES)
+    wired: dict[str, Any] = {
+        "source": np.tile([IDS[tail] for tail, _ in EDGES], size),
+        "target": np.tile([IDS[head] for _, head in EDGES], size),
+        "partitioning": np.tile("hash", wires),
+    }
     edges = pa.StructArray.from_arrays(
-        [*map(pa.array, ends), pa.array(np.tile("hash", size * len(EDGES)))], fields=list(edge)
+        [pa.array(wired.get(field.name, [None] * wires), type=field.type) for field in edge], fields=list(edge)
     )
     sources = pa.array(np.tile(IDS[:2], size)), pa.array(random.uniform(1_000.0, 20_000.0, 2 * size))
     made = {
@@ -111,10 +128,15 @@ def list_column_of(values: pa.Array, each: int, size: int) -> pa.Array:
     return pa.ListArray.from_arrays(np.arange(0, each * size + 1, each, dtype=np.int32), values)
 
 
-def write_runs(history: History, runs: int) -> None:
+def write_runs(history: History, runs: int, *, skewed: bool = False, files: int | None = None) -> None:
     """In slices of 100,000, so that the sizes of batches and files do not depend on how many runs there are."""
-    ids = history.spark.range(0, runs, 1, max(CORES, runs // 100_000))
-    history.runs.replace(ids.mapInArrow(synthetic_batches, nullable(STORED_RUN)), "bench")
+    slices = files // DAYS if files else max(CORES, runs // 100_000)
+    made = history.spark.range(0, runs, 1, slices).mapInArrow(synthetic_batches, nullable(STORED_RUN))
+    if skewed:
+        is_usual = sql.col("content_hash") % 10 > 0
+        made = made.withColumn("job", sql.when(is_usual, "job-0").otherwise(sql.col("job")))
+        made = made.withColumn("day", sql.when(is_usual, sql.lit("2026-11-16").cast("date")).otherwise(sql.col("day")))
+    history.runs.replace(made, "bench")
 
 
 def cpu_seconds() -> float:
@@ -220,18 +242,48 @@ def measure_udf(spark: SparkSession, folder: str, runs: int) -> tuple[Cost, bool
     return cost, written.join(kernel, ["run_id", "labels"]).count() == written.count() == runs
 
 
-def measure(spark: SparkSession, folder: str, runs: int) -> dict[str, float]:
-    history = History(spark, f"{folder}/{runs}")
-    write_runs(history, runs)
-    row: dict[str, float] = {"runs": runs, "operator_rows": runs * OPERATORS}
+def measure(history: History, runs: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"runs": runs, "operator_rows": runs * OPERATORS}
     for name, cost in (("label", timed(lambda: label(history))), ("featurise", timed(lambda: featurise(history)))):
         row[f"{name}_s"] = round(cost.seconds, 2)
         row[f"{name}_cpu_s"] = round(cost.cpu_s, 2)
         row[f"{name}_rows_per_s"] = round(runs * OPERATORS / cost.seconds)
         row[f"{name}_rows_per_cpu_s"] = round(runs * OPERATORS / cost.cpu_s)
         row[f"{name}_peak_gib"] = round(cost.peak_gib, 2)
-    print("  ".join(f"{key}={value:,}" for key, value in row.items()), flush=True)
+    row["load_average_1min"] = round(os.getloadavg()[0], 2)
     return row
+
+
+def measured(spark: SparkSession, folder: str, runs: int, **layout: Any) -> dict[str, Any]:
+    history = History(spark, f"{folder}/runs")
+    write_runs(history, runs, **layout)
+    try:
+        return measure(history, runs)
+    finally:
+        shutil.rmtree(history.location)
+
+
+def against_scan(spark: SparkSession, folder: str, runs: int) -> dict[str, Any]:
+    """The same table read by the tasks and by Spark's scan, alternating, so that both see the same machine."""
+    history = History(spark, f"{folder}/runs")
+    write_runs(history, runs)
+    by_tasks, by_scan = [], []
+    for _ in range(2):
+        by_tasks.append(measure(history, runs))
+        by_scan.append(through_scan(lambda: measure(history, runs)))
+    shutil.rmtree(history.location)
+    result: dict[str, Any] = {"by_tasks": by_tasks, "by_scan": by_scan}
+    for step in ("label", "featurise"):
+        for unit in ("s", "cpu_s"):
+            slow, fast = (sum(row[f"{step}_{unit}"] for row in rows) for rows in (by_scan, by_tasks))
+            result[f"{step}_{unit}_ratio"] = round(slow / fast, 2)
+    return result
+
+
+def through_scan(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """As if the table were in a file system that Python cannot open."""
+    with mock.patch.object(Files, "local_path", return_value=None):
+        return work()
 
 
 def udf_record(curve: list[dict[str, float]], slow: Cost, same: bool) -> dict[str, float]:
@@ -248,29 +300,55 @@ def udf_record(curve: list[dict[str, float]], slow: Cost, same: bool) -> dict[st
     }
 
 
+class Parts:
+    """What has been measured so far; each part is kept as soon as it is done."""
+
+    def __init__(self, keep: bool) -> None:
+        self._keep = keep
+        self.done: dict[str, Any] = json.loads(DONE.read_text(encoding="utf-8")) if keep and DONE.exists() else {}
+
+    def __call__(self, name: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if name not in self.done:
+            self.done[name] = work()
+            if self._keep:
+                WORK.mkdir(parents=True, exist_ok=True)
+                DONE.write_text(json.dumps(self.done, indent=1), encoding="utf-8")
+        print(name, json.dumps(self.done[name], indent=1), flush=True)
+        return cast("dict[str, Any]", self.done[name])
+
+
+def udf_part(spark: SparkSession, folder: str, curve: list[dict[str, Any]]) -> dict[str, Any]:
+    slow, same = measure_udf(spark, folder, UDF_SAMPLE)
+    return dict(udf_record(curve, slow, same))
+
+
 def main() -> None:
-    sizes = [int(text) for text in os.environ.get("STREAMTUNE_BENCH_RUNS", "").split(",") if text] or DEFAULT_RUNS
+    asked = [int(text) for text in os.environ.get("STREAMTUNE_BENCH_RUNS", "").split(",") if text]
+    parts = Parts(keep=not asked)
     spark = build_session(SparkSettings(master=f"local[{CORES}]", app_name="bench-history"))
     folder = tempfile.mkdtemp(prefix="streamtune-bench-")
     try:
-        warm = History(spark, f"{folder}/warm")
-        write_runs(warm, 20_000)
-        label(warm)
-        featurise(warm)
-        curve = [measure(spark, folder, runs) for runs in sizes]
-        slow, same = measure_udf(spark, folder, UDF_SAMPLE)
+        measured(spark, folder, 20_000)  # starts the workers, warms the JVM
+        curve = [parts(f"{runs} runs", partial(measured, spark, folder, runs)) for runs in asked or DEFAULT_RUNS]
+        compared, small = (COMPARED_RUNS, RUNS_IN_SMALL_FILES) if not asked else (asked[0], asked[0])
+        files = SMALL_FILES * small // RUNS_IN_SMALL_FILES
+        result = {
+            "cores": CORES,
+            "curve": curve,
+            "scan": parts("scan", partial(against_scan, spark, folder, compared)),
+            "skewed": parts("skewed", partial(measured, spark, folder, compared, skewed=True)),
+            "small_files": {
+                "files": files,
+                **parts("small files", partial(measured, spark, folder, small, files=files)),
+            },
+            "udf": parts("udf", partial(udf_part, spark, folder, curve)),
+        }
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    result = {
-        "cores": CORES,
-        "load_average_15min": round(os.getloadavg()[2], 2),
-        "curve": curve,
-        "udf": udf_record(curve, slow, same),
-    }
-    print("row-wise Python UDF:", "  ".join(f"{key}={value:,}" for key, value in result["udf"].items()))
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if not asked:
+        RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(WORK)
 
 
 if __name__ == "__main__":

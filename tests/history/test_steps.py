@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit, to_date
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.functions import col, lit, to_date, transform, when
 
 from streamtune.dataflow import Run
 from streamtune.history.errors import HistoryError
@@ -22,6 +23,8 @@ from streamtune.history.store import History
 from streamtune.models.features import FeatureEncoder
 from streamtune.readings import label_observation
 from streamtune.readings.selectivity import observed_selectivity
+from streamtune.spark.errors import told_by_spark
+from streamtune.spark.files import Files
 
 pytestmark = pytest.mark.spark
 
@@ -156,9 +159,12 @@ def test_no_job_is_in_both_parts(spark: SparkSession, history: History) -> None:
     assert 0.1 < sum(part == TEST for part in on_spark.values()) / 500 < 0.3
 
 
-def test_an_empty_training_part_is_named(spark: SparkSession) -> None:
+def test_an_empty_training_part_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    tested = next(run.job for run in RUNS.values() if split_of(run.job, 0.3) == TEST)
+    alone = History(spark, str(tmp_path))
+    alone.runs.replace(stored(spark).where(col("job") == tested), "test")
     with pytest.raises(HistoryError, match="no job is in the training part"):
-        fit(stored(spark).limit(0))
+        fit(alone.runs, 0.3)
 
 
 def test_the_number_of_partitions_does_not_matter(spark: SparkSession, history: History, tmp_path: Path) -> None:
@@ -167,3 +173,50 @@ def test_the_number_of_partitions_does_not_matter(spark: SparkSession, history: 
     other.runs.replace(stored(spark, partitions=7), "test")
     label(other)
     assert sorted(other.labels.read().collect()) == sorted(history.labels.read().collect())
+
+
+def tables_of(history: History) -> tuple[list[Row], list[Row], FeatureEncoder]:
+    label(history)
+    encoder = featurise(history, FeaturiseSettings(test_share=0.3))
+    return sorted(history.labels.read().collect()), sorted(history.features.read().collect()), encoder
+
+
+def test_files_read_by_the_tasks_give_what_the_scan_of_spark_gives(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    by_tasks = tables_of(history)
+    monkeypatch.setattr(Files, "local_path", lambda _, location: asked.append(location))
+    assert tables_of(history) == by_tasks
+    assert len(asked) == 3  # label, fit and encode
+
+
+def as_an_older_release_wrote(frame: DataFrame) -> DataFrame:
+    """Without the columns that came later, nested ones too."""
+    edges = transform("edges", lambda edge: edge.dropFields("records_per_s"))
+    return frame.drop("reports_backpressure", "busy_resolution", "rate_origins").withColumn("edges", edges)
+
+
+def test_late_skewed_and_old_parts_in_many_small_files_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Nine runs of ten belong to one job, days arrive out of order, and half of the parts are of an older schema."""
+    skewed = stored(spark).withColumn("job", when(col("run_id") < "run-0108", "job-1").otherwise(col("job"))).cache()
+    whole = History(spark, str(tmp_path / "whole"))
+    whole.runs.replace(skewed.coalesce(1), "test")
+    grown = History(spark, str(tmp_path / "grown"))
+    for number, part in enumerate((2, 0, 1, 3)):  # later days first, then what came late
+        rows = skewed.where(col("run_id").substr(5, 4).cast("int") % 4 == part).repartition(15)
+        grown.runs.append(as_an_older_release_wrote(rows) if number % 2 else rows, f"batch-{number}")
+    assert len(list((tmp_path / "grown").rglob("*.parquet"))) > 60
+    assert tables_of(grown) == tables_of(whole)
+    skewed.unpersist()
+
+
+def test_a_damaged_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    broken = History(spark, str(tmp_path / "history"))
+    broken.runs.replace(stored(spark, partitions=1), "test")
+    file = max((tmp_path / "history" / "runs").rglob("*.parquet"), key=lambda path: path.stat().st_size)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(PySparkException) as stopped:
+        label(broken)
+    assert told_by_spark(stopped.value).startswith(f"{file} cannot be read: ")

@@ -66,6 +66,7 @@ def open_history(
     from pyspark.sql import SparkSession
 
     from streamtune.history.store import History
+    from streamtune.spark.errors import told_by_spark
     from streamtune.spark.session import build_session
 
     err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")
@@ -74,12 +75,12 @@ def open_history(
         spark = build_session(settings)
     except (PySparkException, Py4JError) as error:
         raise StreamTuneError(
-            f"Spark does not start: {_first_line(error)}. Check --spark-master and --spark-conf"
+            f"Spark does not start: {told_by_spark(error)}. Check --spark-master and --spark-conf"
         ) from error
     try:
         yield History(spark, location, tables)
     except (PySparkException, Py4JError) as error:
-        raise StreamTuneError(f"Spark stopped: {_first_line(error)}") from error
+        raise StreamTuneError(f"Spark stopped: {told_by_spark(error)}") from error
     finally:
         if running is None:
             spark.stop()
@@ -127,13 +128,6 @@ def check_clustering(folder: Path) -> None:
         raise StreamTuneError(
             f"{folder / 'clusters.json'} cannot be read: there is none. Give the folder that 'streamtune cluster' wrote"
         )
-
-
-def _first_line(error: Exception) -> str:
-    """What Spark says, without the frames of the JVM."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if "Exception: " in line or line.startswith("[")), lines[0] if lines else "")
-    return told[:300] or type(error).__name__
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from streamtune.dataflow.observation import METRICS
 from streamtune.dataflow.run import v1_busy_resolution, v1_reports_backpressure
@@ -31,7 +30,7 @@ _SETTINGS = "labelling"
 def label(history: History, settings: LabelSettings | None = None) -> int:
     """Label all runs again, and store the rule with the labels; returns the number of runs."""
     settings = settings or LabelSettings()
-    labels = labels_of(history.runs.read(columns=_COLUMNS), settings)
+    labels = history.runs.map_batches(partial(label_batches, settings=settings), _COLUMNS, LABELS)
     history.labels.replace(labels, "label", properties={_SETTINGS: settings.model_dump(mode="json")})
     return history.labels.rows()
 
@@ -41,14 +40,8 @@ def labelling_of(history: History) -> LabelSettings:
     return LabelSettings.model_validate(history.labels.manifest().properties.get(_SETTINGS, {}))
 
 
-def labels_of(runs: DataFrame, settings: LabelSettings | None = None) -> DataFrame:
-    """(run id, labels, day) of every run."""
-    return runs.select(*_COLUMNS.fieldNames()).mapInArrow(
-        partial(label_batches, settings=settings or LabelSettings()), LABELS
-    )
-
-
 def label_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) -> Iterator[pa.RecordBatch]:
+    """(run id, labels, day) of every run."""
     for batch in batches:
         flat = operator_batch(batch)
         lists = list_column(label_batch(flat, settings), np.bincount(flat.run, minlength=len(batch)), pa.int8())
@@ -56,7 +49,7 @@ def label_batches(batches: Iterator[pa.RecordBatch], settings: LabelSettings) ->
 
 
 def operator_batch(batch: pa.RecordBatch) -> OperatorBatch:
-    """What the labelling kernel works on, from a batch of the columns that ``labels_of`` selects."""
+    """What the labelling kernel works on, from a batch of the columns that ``label`` reads."""
     graphs = FlatGraphs.of(batch)
     metrics = {name: floats(operator_values(batch, name)) for name in LABEL_METRICS}
     return OperatorBatch(

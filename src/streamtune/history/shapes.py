@@ -44,7 +44,7 @@ def run_forms(history: History) -> DataFrame:
 def structures(history: History) -> DataFrame:
     """Per run: the types of its operators in their order, and its edges as pairs of positions."""
     columns = graph_columns("run_id", operators=("type",))
-    return history.runs.read(columns=columns).mapInArrow(_structures, _STRUCTURE_SCHEMA)
+    return history.runs.map_batches(_structures, columns, _STRUCTURE_SCHEMA)
 
 
 def dataflow_of(form: str) -> Dataflow:

@@ -58,6 +58,14 @@ class Files:
         system, address = self._at(path)
         return bool(system.exists(address))
 
+    def local_path(self, folder: str) -> str | None:
+        """Where a folder is on a disk that Python can open; None for any other file system."""
+        system, address = self._at(folder)
+        if str(system.getUri().getScheme()) != "file":
+            return None
+        path = str(system.makeQualified(address).toUri().getPath())
+        return path if os.path.isdir(path) else None
+
     def delete(self, path: str) -> None:
         system, address = self._at(path)
         system.delete(address, True)

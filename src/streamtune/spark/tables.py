@@ -18,18 +18,21 @@ race for the next number and gets an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from pydantic import Field, ValidationError
+from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from streamtune.frozen import Frozen
 from streamtune.sealed import checksum
 from streamtune.spark.errors import StorageError
 from streamtune.spark.files import Files, literal
+from streamtune.spark.local_parquet import LocalFile, Work, files_below, read_task, tasks_of
 from streamtune.spark.schemas import nullable, widened
 from streamtune.spark.settings import TableSettings
 
@@ -113,6 +116,28 @@ class Table:
         frames = [self._spark.read.format(manifest.format).load(literal(self._part_path(part))) for part in chosen]
         return reduce(DataFrame.unionByName, (frame.select(*schema.fieldNames()) for frame in frames))
 
+    def map_batches(self, work: Work, columns: StructType, schema: StructType | str) -> DataFrame:
+        """``work`` on all rows in Arrow batches, as ``DataFrame.mapInArrow`` does it with ``columns`` of the rows.
+
+        Parquet files on a local disk are read by the tasks themselves, which is several times cheaper.
+        """
+        tasks = self._local_tasks(self.manifest())
+        if tasks is None:
+            return self.read(columns=columns).mapInArrow(work, schema)
+        shared = self._spark.sparkContext.broadcast((tasks, to_arrow_schema(nullable(columns), timezone="UTC")))
+        count = len(tasks)
+        return self._spark.range(0, count, 1, max(1, count)).mapInArrow(partial(_on_files, shared, work), schema)
+
+    def _local_tasks(self, manifest: Manifest) -> list[list[LocalFile]] | None:
+        """The files of the table in groups, None where Python cannot read them."""
+        if manifest.number == 0 or manifest.format != "parquet":
+            return None
+        folder = self._files.local_path(self.location)
+        if folder is None:
+            return None
+        parts = [part for part in manifest.parts if manifest.rows[part]]
+        return tasks_of([file for part in parts for file in files_below(f"{folder}/{_PART}={part}")])
+
     def rows(self, part: str | None = None) -> int:
         """Rows in the table, or in one part, as counted when they were written."""
         manifest = self.manifest()
@@ -193,6 +218,15 @@ class Table:
 
     def _part_path(self, part: str) -> str:
         return f"{self.location}/{_PART}={part}"
+
+
+def _on_files(
+    shared: Broadcast[tuple[list[list[LocalFile]], Any]], work: Work, batches: Iterator[Any]
+) -> Iterator[Any]:
+    tasks, columns = shared.value
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from work(read_task(tasks[number], columns))
 
 
 def _widened(before: Manifest, schema: StructType, location: str) -> StructType:
