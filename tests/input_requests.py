@@ -35,7 +35,9 @@ _SAMPLES = {
     "pause": _request("POST", "/api/v1/jobs/JOB/pause", headers=_WEB),
     "promote": _request("POST", "/api/v1/models/m20260302-100000/promote"),
     "audit": _request("GET", "/api/v1/audit", "limit=100"),
-    "login": _request("POST", "/api/v1/login", body={"token": "TOKEN"}, headers={**_WEB, "content-type": "application/json"}),
+    "login": _request(
+        "POST", "/api/v1/login", body={"token": "TOKEN"}, headers={**_WEB, "content-type": "application/json"}
+    ),
     "page": _request("GET", "/", "x=y", headers=_WEB),
 }
 
