@@ -146,7 +146,8 @@ def cpu_seconds() -> float:
     for process in [me, *me.children(recursive=True)]:
         try:
             times = process.cpu_times()
-            total += times.user + times.system
+            # Workers that have ended count with the process that started them.
+            total += times.user + times.system + times.children_user + times.children_system
         except psutil.Error:
             continue
     return total
