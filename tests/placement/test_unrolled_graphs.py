@@ -82,10 +82,15 @@ def test_flinks_own_placement_puts_subtask_i_together() -> None:
 
 
 class FakeFlink:
-    """A job of two vertices, 2 and 2 subtasks, whose counters grow between looks."""
+    """A job of two vertices, 2 and 2 subtasks; an answer is what was true when somebody asked before."""
 
-    def __init__(self) -> None:
-        self.looks = 0
+    def __init__(self, refresh_s: float = 1.0, bytes_per_s: float = 100.0) -> None:
+        self.refresh_s, self.bytes_per_s = refresh_s, bytes_per_s
+        self.now_s = 1000.0
+        self.known_s = dict.fromkeys(("v1", "v2"), 900.0)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
 
     def __call__(self, path: str) -> Any:
         if path == "/jobs/overview":
@@ -94,28 +99,35 @@ class FakeFlink:
             vertices = [{"id": "v1", "name": "Source: bids -> Map"}, {"id": "v2", "name": "Sink"}]
             nodes = [{"id": "v1"}, {"id": "v2", "inputs": [{"id": "v1", "ship_strategy": "HASH"}]}]
             return {"name": "demo", "vertices": vertices, "plan": {"nodes": nodes}}
-        sender = path.endswith("v1")
-        grown = 1 if self.looks >= 2 else 0
-        self.looks += 1
-        return {"subtasks": [self._subtask(number, sender, grown) for number in range(2)]}
+        vertex = path[-2:]
+        answer = {"subtasks": [self._subtask(number, vertex == "v1") for number in range(2)]}
+        if self.now_s - self.known_s[vertex] >= self.refresh_s:
+            self.known_s[vertex] = self.now_s
+        return answer
 
-    @staticmethod
-    def _subtask(number: int, sender: bool, grown: int) -> dict[str, Any]:
-        amount = 1000.0 * grown * (number + 1)
+    def _subtask(self, number: int, sender: bool) -> dict[str, Any]:
+        amount = self.bytes_per_s * (number + 1) * self.known_s["v1" if sender else "v2"]
         sent, got = (amount, 0.0) if sender else (0.0, amount)
         metrics = {"write-bytes": sent, "read-bytes": got, "write-records": sent / 10, "read-records": got / 10}
         return {"endpoint": f"tm{number}", "metrics": metrics}
 
 
-def test_a_running_flink_job_is_read_by_its_counters() -> None:
-    slept: list[float] = []
-    seen = running_job(FakeFlink(), seconds=10.0, sleep=slept.append)
-    assert slept == [10.0]
+@pytest.mark.parametrize(("refresh_s", "seconds"), [(1.0, 10.0), (1.0, 0.1), (10.0, 10.0), (10.0, 30.0)])
+def test_a_running_flink_job_is_read_by_its_counters(refresh_s: float, seconds: float) -> None:
+    """Two looks ten seconds apart once saw the same old counters: 0 bytes/s of a job that sent 55,000."""
+    flink = FakeFlink(refresh_s)
+    seen = running_job(flink, seconds=seconds, sleep=flink.sleep, now=lambda: flink.now_s)
     assert seen.graph.tasks == ("Map-0", "Map-1", "Sink-0", "Sink-1")
     assert seen.current == {"Map-0": "tm0", "Map-1": "tm1", "Sink-0": "tm0", "Sink-1": "tm1"}
     # Map-0 sends 100 B/s, Map-1 200; the sinks read 1/3 and 2/3 of all.
     assert seen.graph.bytes_per_s.tolist() == pytest.approx([100 / 3, 200 / 3, 200 / 3, 400 / 3])
-    assert seen.graph.loads.tolist() == [10, 20, 10, 20]
+    assert seen.graph.loads.tolist() == pytest.approx([10, 20, 10, 20])
+    assert flink.now_s - 1000 <= seconds + 25
+
+
+def test_a_job_through_which_nothing_flows_has_no_traffic() -> None:
+    flink = FakeFlink(bytes_per_s=0.0)
+    assert not running_job(flink, seconds=1.0, sleep=flink.sleep, now=lambda: flink.now_s).graph.bytes_per_s.any()
 
 
 def test_which_flink_job_must_be_clear() -> None:

@@ -63,7 +63,9 @@ def place(
     engine: Annotated[str | None, typer.Option(help="flink: look at a running job.")] = None,
     url: Annotated[str | None, typer.Option(help="Flink's REST address, for instance http://localhost:8081.")] = None,
     job_id: Annotated[str | None, typer.Option(help="Which of Flink's jobs, if more than one is running.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to look at a running job.", min=0.1, max=3600)] = 10.0,
+    seconds: Annotated[
+        float, typer.Option(help="How long to look at a running job, at least.", min=0.1, max=3600)
+    ] = 10.0,
     out_file: Annotated[
         Path | None, typer.Option("--out", help="Write the assignment (JSON: task → host) here.")
     ] = None,

@@ -65,6 +65,23 @@ def test_nothing_is_rescaled_without_a_recent_checkpoint_unless_the_user_insists
     assert fake.degrees["work"] == 3
 
 
+@pytest.mark.parametrize(
+    ("failed", "age_s", "verdict"), [(0, 5.0, "warning"), (1, 5.0, "warning"), (4, 5.0, "failed"), (1, 100.0, "failed")]
+)
+def test_a_young_job_may_miss_checkpoints_as_it_starts(
+    fake: FakeFlink, failed: int, age_s: float, verdict: str
+) -> None:
+    """One that came due before all tasks ran was declined, and the tuning of a job 3 s old ended with it."""
+    none = {"counts": {"total": failed, "completed": 0, "failed": failed}, "latest": {"completed": None}}
+    fake.intercept = lambda _method, path: (200, none) if path.endswith("/checkpoints") else None
+    check = preflight(fake)
+    details = check.client.job(fake.job_id)
+    young = details.model_copy(update={"start_ms": details.now_ms - round(1000 * age_s)})
+    found = check.checkpoint(young)
+    assert found.verdict == verdict
+    assert ("wait for the first one" in found.to_do) == (verdict == "warning")
+
+
 def test_the_doctor_prints_a_list_and_fails_where_something_is_wrong(
     fake: FakeFlink, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

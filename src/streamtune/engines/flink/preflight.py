@@ -14,6 +14,8 @@ from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
 Verdict = Literal["ok", "warning", "failed"]
+# Checkpoints that are due before all tasks run are declined: on a busy cluster that is no sign of anything.
+_FAILED_AT_THE_START = 3
 _FIRST_ONE = "wait for the first one: nothing is rescaled before it has completed"
 _HEAP_USED, _HEAP_MAX = "Status.JVM.Memory.Heap.Used", "Status.JVM.Memory.Heap.Max"
 _GC_TIME = "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
@@ -99,8 +101,9 @@ class Preflight:
         if found.latest.completed is None:
             failed = found.counts.failed
             young_s = (details.now_ms - details.start_ms) / 1000
-            if not failed and young_s < self.settings.first_checkpoint_s:
-                return Finding("checkpoint", "warning", f"none yet, the job is {young_s:.0f} s old", _FIRST_ONE)
+            if failed <= _FAILED_AT_THE_START and young_s < self.settings.first_checkpoint_s:
+                lost = f", {failed} failed as it started" if failed else ""
+                return Finding("checkpoint", "warning", f"none yet, the job is {young_s:.0f} s old{lost}", _FIRST_ONE)
             seen = f"none has completed, {failed} failed" if failed else "none has completed"
             return Finding("checkpoint", "failed", seen, f"fix or switch on checkpoints first, {insist}")
         age_s = max(0.0, (details.now_ms - found.latest.completed.completed_ms) / 1000)
