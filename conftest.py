@@ -135,6 +135,7 @@ class Watch:
             self.look(args)
             start(process, args, *others, **options)
 
+        # Every way to start a process ends here; mypy forbids to replace a method, which is what is meant.
         subprocess.Popen.__init__ = looked_at  # type: ignore[method-assign]
 
     def look(self, command: str | Sequence[Any]) -> None:

@@ -198,6 +198,7 @@ def scale(spark: Any, folder: Path, kind: str, count: int, sample: int) -> dict[
     history = history_of(spark, folder, kind, count)
     import streamtune.history.cluster as step
 
+    # For the time of the measurement alone: to count pairs is no business of the command, so it has no option for it.
     step.SparkPairBounds = Counted  # type: ignore[attr-defined]
     Counted.bounded = Counted.counted = 0
     settings = KMeansSettings(exact_shapes=min(4_000, count - 1), sample_shapes=sample)

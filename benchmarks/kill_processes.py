@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).parents[1] / "tests")
+sys.path[0] = str(Path(__file__).parents[1] / "tests")  # in the place of this folder, which has a history.py
 
 from faults.processes import PROCESSES, Server, Trial, a_server  # noqa: E402
 

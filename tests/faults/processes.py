@@ -95,6 +95,51 @@ def left_over(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob(".*") if path.name.endswith((".tmp", ".new")) or path.is_dir())
 
 
+class Kills:
+    """A process that is killed and run again: how it is started, and what is looked at afterwards."""
+
+    name: str
+    steps: int
+    seconds: float
+
+    def __init__(self, server: Server, work: Path) -> None:
+        self.server, self.work = server, work
+
+    def run(self, folder: Path, **how: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def judge(self, folder: Path, trial: Trial) -> None:
+        """What a process that was stopped left, and what it comes to when it runs again."""
+        raise NotImplementedError
+
+    def fresh(self) -> Path:
+        """An empty folder; not a new one, since it may be a disk of its own."""
+        folder = self.work / "place"
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return folder
+
+    def undisturbed(self) -> Path:
+        """The folder of one that nobody disturbs; its steps and seconds are what kills are drawn from."""
+        folder = self.fresh()
+        began = time.monotonic()
+        ended = self.run(folder)
+        self.seconds = time.monotonic() - began
+        assert ended["code"] == 0, (self.work / "place.log").read_text()
+        self.steps = ended["steps"]
+        return folder
+
+    def kill(self, **how: Any) -> Trial | None:
+        folder = self.fresh()
+        ended = self.run(folder, **how)
+        if not ended["killed"]:
+            return None
+        trial = Trial(self.name, ended["last"])
+        self.judge(folder, trial)
+        return trial
+
+
 # tune
 
 
@@ -133,46 +178,23 @@ def _state(folder: Path) -> list[dict[str, Any]]:
     return [{key: part for key, part in json.loads(row[0]).items() if key != "observed_at"} for row in rows]
 
 
-class TuneKills:
+class TuneKills(Kills):
     """``tune`` on the simulator is the same every time, so what a killed one left must be the beginning of a whole."""
 
     name = "tune"
     parts = ("memory",)
 
     def __init__(self, server: Server, work: Path) -> None:
-        self.server, self.work = server, work
+        super().__init__(server, work)
         self.run(self.fresh())  # the first one loads what all later ones have
-        folder = self.fresh()
-        whole = Trial("tune", "")
-        began = time.monotonic()
-        ended = self.run(folder)
-        self.seconds = time.monotonic() - began
-        assert ended["code"] == 0, (self.work / "place.log").read_text()
-        self.steps: int = ended["steps"]
+        folder, whole = self.undisturbed(), Trial("tune", "")
         self.events, self.rows = _events(folder, whole), _state(folder)
         self.runs = len(whole_runs(folder / "runs", whole))
         assert not whole.wrong
         assert self.runs == len(self.rows) > 3
 
-    def fresh(self) -> Path:
-        """An empty folder; not a new one, since it may be a disk of its own."""
-        folder = self.work / "place"
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return folder
-
     def run(self, folder: Path, **how: Any) -> dict[str, Any]:
         return self.server.run(words=tune_words(folder), folder=folder, parts=self.parts, **how)
-
-    def kill(self, **how: Any) -> Trial | None:
-        folder = self.fresh()
-        ended = self.run(folder, **how)
-        if not ended["killed"]:
-            return None
-        trial = Trial(self.name, ended["last"])
-        self.judge(folder, trial)
-        return trial
 
     def judge(self, folder: Path, trial: Trial) -> None:
         """What a process that was stopped left, and what it comes to when it runs again."""
@@ -220,36 +242,20 @@ def ticking(flink: FakeFlink, speed: float = 1.0) -> Iterator[None]:
         thread.join()
 
 
-class CollectKills:
+class CollectKills(Kills):
     """``collect`` starts anew after a kill: what it wrote is whole, and nothing is written twice."""
 
     name = "collect"
 
     def __init__(self, server: Server, work: Path) -> None:
-        self.server, self.work = server, work
-        began = time.monotonic()
-        folder = self.fresh()
-        ended = self.run(folder)
-        self.seconds = time.monotonic() - began
-        assert ended["code"] == 0, (self.work / "place.log").read_text()
-        self.steps: int = ended["steps"]
-
-    fresh = TuneKills.fresh
+        super().__init__(server, work)
+        self.undisturbed()
 
     def run(self, folder: Path, **how: Any) -> dict[str, Any]:
         with FakeFlink() as flink, ticking(flink, SPEED):
             words = ["collect", "--url", flink.url, "--out", str(folder / "records"), "--window-s", "10"]
             words += ["--settle-s", "0", "--poll-s", "5", "--limit", str(RECORDS)]
             return self.server.run(words=words, folder=folder, parts=(), speed=SPEED, **how)
-
-    def kill(self, **how: Any) -> Trial | None:
-        folder = self.fresh()
-        ended = self.run(folder, **how)
-        if not ended["killed"]:
-            return None
-        trial = Trial(self.name, ended["last"])
-        self.judge(folder, trial)
-        return trial
 
     def judge(self, folder: Path, trial: Trial) -> None:
         before = whole_runs(folder / "records", trial) if (folder / "records").exists() else []
@@ -264,27 +270,21 @@ class CollectKills:
 # learn, without Spark
 
 
-class LearnKills:
+class LearnKills(Kills):
     """A round of learning goes on where it was killed: one model, promoted once and said once."""
 
     name = "learn"
 
     def __init__(self, server: Server, work: Path) -> None:
-        self.server, self.work = server, work
-        began = time.monotonic()
-        folder = self.fresh()
-        ended = self.run(folder)
-        self.seconds = time.monotonic() - began
-        assert ended["code"] == 0, (self.work / "place.log").read_text()
-        self.steps: int = ended["steps"]
-        whole = Trial("learn", "")
+        super().__init__(server, work)
+        folder, whole = self.undisturbed(), Trial("learn", "")
         self.check(folder, whole)
         assert not whole.wrong, whole.wrong
 
     def fresh(self) -> Path:
         from good_run import GOOD_RUN
 
-        folder = TuneKills.fresh(self)  # type: ignore[arg-type]
+        folder = super().fresh()
         (folder / "runs").mkdir()
         for number in range(6):
             lines = [
@@ -297,15 +297,6 @@ class LearnKills:
     def run(self, folder: Path, **how: Any) -> dict[str, Any]:
         words = ["learn", "--data", str(folder), "--store", f"sqlite:///{folder}/service.db", "--min-runs", "1"]
         return self.server.run(words=words, folder=folder, parts=("store",), prepare="without spark", **how)
-
-    def kill(self, **how: Any) -> Trial | None:
-        folder = self.fresh()
-        ended = self.run(folder, **how)
-        if not ended["killed"]:
-            return None
-        trial = Trial(self.name, ended["last"])
-        self.judge(folder, trial)
-        return trial
 
     def judge(self, folder: Path, trial: Trial) -> None:
         current = folder / "learn.json"
@@ -335,14 +326,27 @@ class LearnKills:
 # serve
 
 
-class ServeKills:
+class CountingFlink(FakeFlink):
+    """Keeps every plan that it was sent."""
+
+    def __init__(self) -> None:
+        self.puts: list[str] = []
+        super().__init__()
+
+    def answer(self, method: str, path: str, body: Any) -> Any:
+        if method == "PUT":
+            self.puts.append(json.dumps(body, sort_keys=True))
+        return super().answer(method, path, body)
+
+
+class ServeKills(Kills):
     """``serve`` over a Flink that lives on: it goes on with what it had begun, and applies nothing twice."""
 
     name = "serve"
     parts = ("store", "http")
 
     def __init__(self, server: Server, work: Path) -> None:
-        self.server, self.work = server, work
+        super().__init__(server, work)
         folder, whole = self.fresh(), Trial("serve", "")
         with self._flink() as flink:
             began = time.monotonic()
@@ -351,25 +355,14 @@ class ServeKills:
             self.check(folder, flink, whole)
         assert ended["code"] == 0, (self.work / "place.log").read_text()
         assert not whole.wrong, whole.wrong
-        self.steps: int = ended["steps"]
-
-    fresh = TuneKills.fresh
+        self.steps = ended["steps"]
 
     @contextmanager
-    def _flink(self) -> Iterator[FakeFlink]:
-        with FakeFlink() as flink, ticking(flink):
-            flink.puts = []  # type: ignore[attr-defined]
-            inner = flink.answer
-
-            def answer(method: str, path: str, body: Any) -> Any:
-                if method == "PUT":
-                    flink.puts.append(json.dumps(body, sort_keys=True))  # type: ignore[attr-defined]
-                return inner(method, path, body)
-
-            flink.answer = answer  # type: ignore[method-assign]
+    def _flink(self) -> Iterator[CountingFlink]:
+        with CountingFlink() as flink, ticking(flink):
             yield flink
 
-    def _run(self, folder: Path, flink: FakeFlink, **how: Any) -> dict[str, Any]:
+    def _run(self, folder: Path, flink: CountingFlink, **how: Any) -> dict[str, Any]:
         """Until the job is calm, then SIGTERM; or until the kill."""
         policy = {"pattern": "*", "mode": "auto", "tuner": "ds2", "max_per_hour": 20}
         said = {"clusters": [{"name": "main", "url": flink.url}], "policies": [policy], "window_s": 1, "settle_s": 1,
@@ -421,8 +414,8 @@ class ServeKills:
             self.check(folder, flink, trial)
         return trial
 
-    def check(self, folder: Path, flink: FakeFlink, trial: Trial) -> None:
-        puts: list[str] = flink.puts  # type: ignore[attr-defined]
+    def check(self, folder: Path, flink: CountingFlink, trial: Trial) -> None:
+        puts = flink.puts
         twice = [one for one, two in pairwise(puts) if one == two]
         trial.expect(not twice, f"the same plan was applied {len(twice) + 1} times on end")
         trial.expect(flink.degrees["work"] >= 4, "the job is still short")

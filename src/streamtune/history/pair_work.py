@@ -54,6 +54,7 @@ class SparkPairBounds:
         blocks = min(len(rows), max(self._blocks, len(rows) * len(columns) // _LARGEST_COUNT))
         asked = self._spark.sparkContext.broadcast((rows, columns, weights))
         work = partial(_count_blocks, packed=self._shared, asked=asked, blocks=blocks, tau=tau)
+        # One row a block, with a number per shape in all: what the driver holds of the shapes anyway.
         found = self._spark.range(0, blocks, 1, blocks).mapInArrow(work, _COUNTS_SCHEMA).collect()
         asked.destroy()
         counts = np.empty(len(rows), np.int64)

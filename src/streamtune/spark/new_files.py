@@ -33,6 +33,7 @@ def stream_of_new_files(spark: SparkSession, folder: str, max_files: int) -> Dat
 
 def files_of(batch: DataFrame) -> list[FileStatus]:
     """The files of a micro-batch; one that is found again on the way round a circle of links is left out."""
+    # Names alone, and of no more files than a trigger may take (maxFilesPerTrigger).
     rows = batch.selectExpr("path", "length", "unix_millis(modificationTime) as modified_ms").collect()
     files = [FileStatus(row.path, row.length, row.modified_ms, is_ordinary(row.path)) for row in rows]
     return [file for file in files if not leads_in_circles(file.path)]
