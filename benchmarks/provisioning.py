@@ -4,6 +4,7 @@
     python benchmarks/provisioning.py tables              Table 2 and 3 on real operators (control groups, as root)
     python benchmarks/provisioning.py tables --operator CO1   one operator; others measured before are kept
     python benchmarks/provisioning.py costs coverage proactive days times
+    python benchmarks/provisioning.py flink-choice flink  proactive against reactive on a real Flink (quiet machine)
     python benchmarks/provisioning.py report              docs/results/provisioning.md from the results
 
 Results go to benchmarks/results/provisioning-<part>.json, pictures beside them. What stands there is not run again,
@@ -21,12 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import provisioning_flink
 
+from streamtune.experiments.provisioning.compressed import CompressedStudy
 from streamtune.experiments.provisioning.costs import coverage, total_costs
 from streamtune.experiments.provisioning.days import DayStudy, compared_days, day_rows
 from streamtune.experiments.provisioning.proactive import ProactiveStudy, compared, is_perfect, is_reactive, study
 from streamtune.experiments.provisioning.report import write_report
 from streamtune.experiments.provisioning.tables import run_tables
+from streamtune.experiments.provisioning.traces import SEASONAL
 from streamtune.labs.sampling import OPERATORS
 from streamtune.provisioning.exact import plan_exact
 from streamtune.provisioning.methods import compile_kernels
@@ -209,6 +213,27 @@ def _print_days(run: dict[str, Any]) -> None:
     draw_curves(file, curves, "instance-hours", "backpressured minutes", f"{run['trace']}, {run['rescale']}")
 
 
+def flink_days(traces: tuple[str, ...]) -> dict[str, int]:
+    """The first test day of the part days, of each seasonal trace: so it was settled before any of them was run."""
+    first_tests = {trace: round(first + length - test) for trace, (first, length, test) in UNTOUCHED.items()}
+    return {trace: first_tests[trace] for trace in SEASONAL if trace in traces}
+
+
+def flink_choice(tiny: bool, traces: tuple[str, ...]) -> dict[str, Any]:
+    kept = Runs("flink-choice", tiny, ("trace",))
+    provisioning_flink.choices(kept, flink_days(traces), CompressedStudy(), say)
+    return {"runs": kept.runs}
+
+
+def flink(tiny: bool, traces: tuple[str, ...], minutes: float, times: int) -> dict[str, Any]:
+    kept = Runs("flink", tiny, ("trace", "method", "repetition"))
+    chosen = Runs("flink-choice", False, ("trace",)).file
+    methods = ("proactive StreamTune", "DS2") if tiny else None
+    study = CompressedStudy(minutes=minutes)
+    provisioning_flink.repetitions(kept, chosen, flink_days(traces), times, study, say, methods)
+    return {"runs": kept.runs}
+
+
 def _front(points: list[dict[str, float]]) -> list[tuple[float, float]]:
     """The points that no other beats in both."""
     front: list[tuple[float, float]] = []
@@ -253,12 +278,14 @@ def random_problem(count: int, epochs: int, weight: float, peak: float, seed: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ["tables", "costs", "coverage", "proactive", "days", "times"]
+    names = ["tables", "costs", "coverage", "proactive", "days", "times", "flink-choice", "flink"]
     parser.add_argument("parts", nargs="+", choices=["all", "report", *names])
     parser.add_argument("--tiny", action="store_true", help="Small inputs, to see that it runs.")
     parser.add_argument("--simulated", action="store_true", help="Tables on the simulator instead of real operators.")
     parser.add_argument("--operator", action="append", choices=OPERATORS, help="tables: only these operators.")
     parser.add_argument("--trace", action="append", choices=list(UNTOUCHED), help="days, costs…: only these traces.")
+    parser.add_argument("--minutes", type=float, default=12.0, help="flink: of real time for a day of a trace.")
+    parser.add_argument("--repetitions", type=int, default=3, help="flink: of each day.")
     asked = parser.parse_args()
     operators = tuple(asked.operator or (("CO2",) if asked.tiny else OPERATORS))
     traces = tuple(asked.trace or (("taxi",) if asked.tiny else UNTOUCHED))
@@ -269,6 +296,8 @@ def main() -> None:
         "proactive": lambda: proactive(asked.tiny),
         "days": lambda: days(asked.tiny, traces),
         "times": lambda: times(asked.tiny),
+        "flink-choice": lambda: flink_choice(asked.tiny, traces),
+        "flink": lambda: flink(asked.tiny, traces, asked.minutes, asked.repetitions),
     }
     RESULTS.mkdir(exist_ok=True)
     for name in parts if "all" in asked.parts else [part for part in asked.parts if part != "report"]:

@@ -80,11 +80,11 @@ def measure_downtime(url: str, folder: Path, mode: str, times: int) -> list[Down
         try:
             for turn in range(times):
                 time.sleep(8.0)
-                first, first_s = _seen(engine, deployment), time.monotonic()
+                first, first_s = records_at_sink(engine, deployment), time.monotonic()
                 deployment = engine.rescale(deployment, plans[(turn + 1) % 2])
                 until_running_s = time.monotonic() - first_s
                 time.sleep(12.0)
-                last, last_s = _seen(engine, deployment), time.monotonic()
+                last, last_s = records_at_sink(engine, deployment), time.monotonic()
                 down_s = (last_s - first_s) - (last - first) / rate
                 found.append(Downtime(mode=mode, down_s=max(0.0, down_s), until_running_s=until_running_s))
         finally:
@@ -106,7 +106,7 @@ def _chain(rate: float) -> JobSpec:
     )
 
 
-def _seen(engine: FlinkEngine, deployment: Deployment) -> float:
+def records_at_sink(engine: FlinkEngine, deployment: Deployment) -> float:
     """Records the sink has seen over all its incarnations, at the moment of the JobManager's newest fetch."""
     job_id = engine.job_id(deployment)
     sink = next(vertex for vertex in engine.client.job(job_id).vertices if vertex.name == "Sink: sink")

@@ -77,19 +77,24 @@ class Ledger:
 
 
 class TracedSimulator(Simulator):
-    """The simulator with sources that follow a trace in minutes, whoever looks; it keeps the books as well."""
+    """The simulator with sources that follow a trace, whoever looks; it keeps the books as well.
 
-    def __init__(self, spec: JobSpec, rates: Floats, settings: SimulatorSettings, seed: int) -> None:
+    Each rate holds for ``minute_s`` seconds: 60, or fewer where the trace runs faster than it was recorded.
+    """
+
+    def __init__(
+        self, spec: JobSpec, rates: Floats, settings: SimulatorSettings, seed: int, minute_s: float = 60.0
+    ) -> None:
         super().__init__({spec.job.name: spec.physics or {}}, settings, seed=seed)
         offered = spec.job.source_rates
         self._shares = {key: rate / sum(offered.values()) for key, rate in offered.items()}
         self._tuned = [one.id for one in spec.job.dataflow.operators if not one.is_source]
-        self._rates, self.ledger = rates, Ledger()
+        self._rates, self._minute_s, self.ledger = rates, minute_s, Ledger()
         self.now_s = 0.0
 
     @property
     def is_over(self) -> bool:
-        return self.now_s >= 60 * len(self._rates)
+        return self.now_s >= self._minute_s * len(self._rates)
 
     def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
         self.ledger.changes += 1
@@ -104,7 +109,8 @@ class TracedSimulator(Simulator):
         self._live(deployment, window.length_s)
         seen = observation_of(simulation, running.random)
         # What the sources were offered in the mean, as an engine measures it.
-        minutes = self._rates[int(begun // 60) : max(int(begun // 60) + 1, int(simulation.now_s // 60))]
+        first, last = int(begun // self._minute_s), int(simulation.now_s // self._minute_s)
+        minutes = self._rates[first : max(first + 1, last)]
         mean = float(minutes.mean()) if len(minutes) else float(self._rates[-1])
         return seen.model_copy(update={"source_rates": {key: mean * share for key, share in self._shares.items()}})
 
@@ -112,23 +118,23 @@ class TracedSimulator(Simulator):
         simulation = self._find(deployment).simulation
         end = simulation.now_s + seconds
         while end - simulation.now_s > 1e-6:
-            minute = int((simulation.now_s + 1e-6) // 60)
+            minute = int((simulation.now_s + 1e-6) // self._minute_s)
             rate = float(self._rates[min(minute, len(self._rates) - 1)])
             simulation.set_rates({key: rate * share for key, share in self._shares.items()})
             before = simulation.totals.sums[:, BLOCKED].copy()
             # Downtimes end between two steps: a rest shorter than one is lived through whole.
-            step_s = max(min(end, 60.0 * (minute + 1)) - simulation.now_s, self._settings.step_s)
+            step_s = max(min(end, self._minute_s * (minute + 1)) - simulation.now_s, self._settings.step_s)
             simulation.advance(step_s)
             blocked = (simulation.totals.sums[:, BLOCKED] - before).max() > BACKPRESSURE_SHARE * step_s
             self.ledger.instance_s += sum(deployment.plan[key] for key in self._tuned) * step_s
             self.now_s = simulation.now_s
-            if simulation.now_s >= 60.0 * (minute + 1) - 1e-6:
+            if simulation.now_s >= self._minute_s * (minute + 1) - 1e-6:
                 self.ledger.minutes += 1
                 waiting = float(simulation.lag.sum()) > _WAITING_S * rate
                 self.ledger.backpressured += bool(blocked or waiting)
 
 
-class _EngineClock:
+class EngineClock:
     """The simulator's own time, as the supervisor wants to know it."""
 
     def __init__(self, engine: TracedSimulator) -> None:
@@ -157,7 +163,7 @@ class Days:
         series = load_trace(trace)
         held = np.repeat(series.values, max(1, round(series.step_s / 60)))  # a value holds until the next
         held = held[int(first_day * 1440) : int((first_day + days) * 1440)]
-        minutes = scaled(RateSeries(held, 60.0, series.start_s), _peak_rate(spec, settings)).values
+        minutes = scaled(RateSeries(held, 60.0, series.start_s), peak_rate(spec, settings.peak_instances)).values
         width = round(settings.window_s / 60)
         whole = len(minutes) // width * width
         means = minutes[:whole].reshape(-1, width).mean(axis=1)
@@ -169,14 +175,14 @@ class Days:
         return cls(spec, minutes[:whole], windows, split, foreseen)
 
 
-def _peak_rate(spec: JobSpec, settings: DayStudy) -> float:
+def peak_rate(spec: JobSpec, instances: int) -> float:
     """The rate of all sources at which the widest operator needs the wanted number of instances."""
     rates = spec.job.source_rates
     low, high = 1e-3, 1e6
     for _ in range(40):
         middle = (low * high) ** 0.5
         found = find_oracle(spec.job, spec.physics or {}, {key: rate * middle for key, rate in rates.items()})
-        low, high = (low, middle) if max(found.plan.values()) > settings.peak_instances else (middle, high)
+        low, high = (low, middle) if max(found.plan.values()) > instances else (middle, high)
     return low * sum(rates.values())
 
 
@@ -231,7 +237,7 @@ def live_through(days: Days, first: int, end: int, setting: Setting, settings: D
     tuner = tuner_for(days, first, setting, settings)
     controller = Controller(engine, tuner, Guards(max_reconfigurations=3), window)
     watch_s = 60.0 * len(minutes) - 2 * settings.window_s
-    supervisor = Supervisor(SupervisorSettings(watch_s=watch_s, max_per_hour=12), clock=_EngineClock(engine))
+    supervisor = Supervisor(SupervisorSettings(watch_s=watch_s, max_per_hour=12), clock=EngineClock(engine))
     job = supervisor.add(controller, deployment)
     supervisor.run()
     if job.error is not None:
@@ -299,7 +305,7 @@ def compared_days(
         row = row_of(setting, live_through(whole, *chosen_on, setting, settings, seed))
         rows["validation"].append(row)
         progress(f"{trace} validation {_told(row)}")
-    chosen = {key: _chosen_for(rival, rows["validation"]) for key, rival in _rivals(rows["validation"]).items()}
+    chosen = {key: chosen_for(rival, rows["validation"]) for key, rival in _rivals(rows["validation"]).items()}
     wanted = {one for one in chosen.values() if one is not None}
     for setting in (*REACTIVE, *sorted(wanted, key=repr), *PERFECT):
         row = row_of(setting, live_through(whole, *test, setting, settings, seed))
@@ -320,7 +326,7 @@ def _rivals(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {f"{row['method']} +{row['headroom']:g}": row for row in rows if row["method"] in ("streamtune", "ds2")}
 
 
-def _chosen_for(rival: dict[str, Any], rows: list[dict[str, Any]]) -> Setting | None:
+def chosen_for(rival: dict[str, Any], rows: list[dict[str, Any]]) -> Setting | None:
     within = [row for row in rows if row["method"] == "ahead" and row["hours"] <= 1.05 * rival["hours"]]
     best = min(within, key=lambda row: (row["minutes"], row["hours"]), default=None)
     return None if best is None else Setting(best["method"], best["headroom"], best["level"], best["change"])

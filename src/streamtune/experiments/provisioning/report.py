@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from streamtune.experiments.provisioning.days import day_rows
+from streamtune.experiments.provisioning.flink_report import flink_section
+from streamtune.experiments.provisioning.markdown import table
 from streamtune.experiments.provisioning.proactive import compared
+from streamtune.experiments.provisioning.traces import FILES
+from streamtune.experiments.provisioning.verdicts import on_costs, on_coverage, on_days, on_proactive, on_times
 
 _HEAD = """# Results: provisioning
 
-Written by `python benchmarks/provisioning.py report` from `benchmarks/results/provisioning-*.json`. A part that is
-missing below was not run. `make bench-provisioning` runs all of it.
+Written by `python benchmarks/provisioning.py report` from `benchmarks/results/provisioning-*.json`.
+`make bench-provisioning` runs all of it.
 """
+_COMMAND = "python benchmarks/provisioning.py"
 
 
 def write_report(results: Path, target: Path) -> None:
     """All parts that were run."""
-    pieces = [_HEAD]
+    pieces, missing = [_HEAD], []
     for name, told in (
         ("times", _times),
         ("tables", _tables),
@@ -26,17 +31,16 @@ def write_report(results: Path, target: Path) -> None:
         ("coverage", _coverage),
         ("days", _days),
         ("proactive", _proactive),
-        ("flink", _flink),
+        ("flink", flink_section),
     ):
         file = results / f"provisioning-{name}.json"
         if file.is_file():
             pieces.append(told(json.loads(file.read_text())))
+        else:
+            missing.append(name)
+    if missing:
+        pieces.insert(1, f"Not run yet: {', '.join(f'`{_COMMAND} {name}`' for name in missing)}.\n")
     target.write_text("\n".join(pieces).rstrip() + "\n")
-
-
-def _table(heads: list[str], rows: list[list[Any]]) -> str:
-    lines = ["| " + " | ".join(heads) + " |", "| " + " | ".join("---" for _ in heads) + " |"]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)]) + "\n"
 
 
 def _times(found: dict[str, Any]) -> str:
@@ -50,7 +54,7 @@ def _times(found: dict[str, Any]) -> str:
         ]
         for row in found["rows"]
     ]
-    return "## Time of a plan, and what is proven\n" + _table(
+    return f"## Time of a plan, and what is proven\n{on_times(found['rows'])}\n" + table(
         ["sizes × epochs", "start costs", "peak in smallest instances", "seconds", "gap"], rows
     )
 
@@ -63,7 +67,7 @@ def _tables(found: dict[str, Any]) -> str:
         "against the other: nothing below it is ranked.\n\n"
     )
     heads = ["operator", "method", "RMSE", "MAE", "samples", "seconds"]
-    text += _table(
+    text += table(
         heads,
         [
             [r["operator"], r["method"], f"{r['rmse']:.4f}", f"{r['mae']:.4f}", r["samples"], f"{r['seconds']:.0f}"]
@@ -77,43 +81,52 @@ def _tables(found: dict[str, Any]) -> str:
         rows += [
             [operator, row["method"], f"{row['rmse']:.4f}", f"{row['mae']:.4f}", f"{row['spread']:.4f}"] for row in mine
         ]
-    return text + _table(["operator", "model", "RMSE", "MAE", "spread of RMSE over repeats"], rows)
+    return text + table(["operator", "model", "RMSE", "MAE", "spread of RMSE over repeats"], rows)
 
 
 def _costs(found: dict[str, Any]) -> str:
-    text = "## Fig. 2: total cost over days of a real trace\n"
+    text = f"## Fig. 2: total cost over days of a real trace\n{on_costs(found['runs'])}\n"
     rows = []
     for run in found["runs"]:
         for method, row in run["methods"].items():
             name = f"{method} (proven gap {100 * run['gap']:.2f} %)" if method == "exact" else method
             above = f"{100 * row['above_ours']:+.2f} %"
             rows.append([run["trace"], f"{run['days']:.0f}", run["start_cost"], name, f"{row['cost']:.3f}", above])
-    return text + _table(["trace", "days", "start costs", "method", "cost", "above ours"], rows)
+    return text + table(["trace", "days", "start costs", "method", "cost", "above ours"], rows)
 
 
 def _coverage(found: dict[str, Any]) -> str:
-    text = "## Fig. 3: workload covered, and what each further nine costs\n"
+    text = f"## Fig. 3: workload covered, and what each further nine costs\n{on_coverage(found['runs'])}\n"
     rows = [
         [run["trace"], run["epochs"], row["level"], f"{100 * row['covered']:.2f} %", f"{row['over_perfect']:.3f}"]
         for run in found["runs"]
         for row in run["rows"]
     ]
-    return text + _table(["trace", "epochs", "level", "epochs covered", "cost over a perfect forecast"], rows)
+    return text + table(["trace", "epochs", "level", "epochs covered", "cost over a perfect forecast"], rows)
+
+
+def _missing(runs: list[dict[str, Any]]) -> str:
+    """Traces that a part was stopped before."""
+    there = {(run["trace"], run["rescale"]) for run in runs}
+    wanted = [(trace, rescale) for trace in FILES for rescale in ("restart", "live")]
+    lacking = [" ".join(one) for one in wanted if one not in there]
+    return f"\nNot run yet: {', '.join(lacking)}.\n" if lacking else ""
 
 
 def _days(found: dict[str, Any]) -> str:
     text = "## Proactive against reactive: days on the simulator, under the supervisor\n"
     text += (
         "Settings were chosen on the days before the test days; no earlier study was scored on these test days. "
-        "A minute counts when an operator is backpressured or more than a second of input waits at its end.\n"
+        "A minute counts when an operator is backpressured or more than a second of input waits at its end.\n\n"
     )
+    text += on_days(found["runs"]) + _missing(found["runs"])
     for run in found["runs"]:
         first, length = run["span"]
         text += (
             f"\n### {run['trace']}, {run['rescale']} ({run['settings']['downtime_s']:g} s of downtime), "
             f"days {first:g} to {first + length:g}, the last {run['test_days']:g} of them tested\n"
         )
-        text += _table(
+        text += table(
             ["rival", "its minutes", "its hours", "our minutes", "× fewer", "× the hours", "chosen"],
             [
                 [r["rival"], r["minutes"], f"{r['rival_hours']:.0f}", r["ours"], r["fewer"], r["hours"], r["setting"]]
@@ -130,7 +143,8 @@ def _days(found: dict[str, Any]) -> str:
 
 def _proactive(found: dict[str, Any]) -> str:
     text = "## Proactive against reactive: one operator in a fluid model, the whole curve\n"
-    text += "The late 30 % of each trace; earlier sessions had seen these days.\n"
+    text += "The late 30 % of each trace; earlier sessions had seen these days.\n\n"
+    text += on_proactive(found["runs"])
     for run in found["runs"]:
         rows = []
         for row in compared(run["rows"]):
@@ -147,25 +161,7 @@ def _proactive(found: dict[str, Any]) -> str:
                 ]
             )
         text += f"\n### {run['trace']}, {run['rescale']}, {run['days']:.0f} days\n"
-        text += _table(
+        text += table(
             ["headroom", "reactive minutes", "ours", "× fewer", "× the hours", "perfect", "10 × fewer at × hours"], rows
         )
     return text
-
-
-def _flink(found: dict[str, Any]) -> str:
-    text = "## The same on a real Flink\n"
-    text += f"{found['note']}\n\n"
-    heads = ["tuner", "repetition", "backpressured seconds", "of seconds", "instance-hours", "changes"]
-    rows = [
-        [
-            r["method"],
-            r["repetition"],
-            f"{r['backpressured_s']:.0f}",
-            f"{r['seconds']:.0f}",
-            f"{r['hours']:.2f}",
-            r["changes"],
-        ]
-        for r in found["rows"]
-    ]
-    return text + _table(heads, rows)
