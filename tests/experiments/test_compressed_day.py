@@ -8,6 +8,7 @@ import pytest
 from streamtune.experiments.provisioning import compressed
 from streamtune.experiments.provisioning.compressed import CompressedDay, CompressedForesight, CompressedStudy
 from streamtune.experiments.provisioning.days import Setting
+from streamtune.forecasts.selection import BackTest
 from streamtune.forecasts.series import RateSeries
 
 
@@ -34,6 +35,8 @@ def test_a_short_day_on_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     hours = np.arange(3 * 24)
     values = np.where(hours % 24 < 12, 1.0, 3.0)
     monkeypatch.setattr(compressed, "epochs_of", lambda _trace, epoch_s: RateSeries(values, epoch_s))
+    naive = BackTest("naive", 0.0, {}, {}, 1, ())
+    monkeypatch.setattr(compressed, "choose", lambda _past, _settings: [naive])
     study = CompressedStudy(minutes=2, epoch_s=3600.0)
     day = CompressedDay.of("steps", 2, 1, study)
     assert day.rates[-1] / day.rates[0] == pytest.approx(3.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,6 @@ class QuantileBoosting(Forecaster):
 
     def _trained(self, rows: Floats, target: Floats, level: float) -> Any:
         from sklearn.ensemble import HistGradientBoostingRegressor
-        from threadpoolctl import threadpool_limits
 
         model = HistGradientBoostingRegressor(
             loss="quantile",
@@ -92,7 +92,7 @@ class QuantileBoosting(Forecaster):
             min_samples_leaf=20,
             random_state=self.seed,
         )
-        with threadpool_limits(1):  # so few rows: threads that wait for each other cost more than they gain
+        with _threads().limit(limits=1):  # so few rows: threads that wait for each other cost more than they gain
             return model.fit(rows, target)
 
 
@@ -115,7 +115,13 @@ def _features(series: RateSeries, now: npt.NDArray[Any], ahead: npt.NDArray[Any]
 
 
 def _predict(model: Any, rows: Floats) -> Floats:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with _threads().limit(limits=1):
         return np.asarray(model.predict(rows))
+
+
+@cache
+def _threads() -> Any:
+    """Looked up once, after scikit-learn was loaded: finding libraries with threads takes longer than a forecast."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -91,4 +91,4 @@ def _against(groups: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def _mean(runs: Sequence[dict[str, Any]], key: str) -> float:
-    return mean(run[key] for run in runs)
+    return float(mean(run[key] for run in runs))
