@@ -18,6 +18,9 @@ _LAG_METRIC = "pendingRecords"
 _TIME_LAG_METRICS = ("currentEmitEventTimeLag", "currentFetchEventTimeLag", "watermarkLag")
 # What the source operator itself has read, or passed on where it does not count that.
 _READ_METRICS = ("numRecordsIn", "numRecordsOut")
+# A fetch arrives once in a second or less often: the second time is mostly enough. Where every question makes the
+# JobManager fetch, no two answers are of one fetch, and little lies between them.
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,20 @@ def state_of(details: JobDetails) -> str | None:
         if running < vertex.parallelism:
             return f"{running} of {vertex.parallelism} subtasks of '{vertex.name}' run"
     return None
+
+
+def _is_of_one_fetch(details: JobDetails, imported: ImportedJob, found: Snapshot) -> bool:
+    """Whether the subtasks' counters add up to those of the vertices, which were asked for first."""
+    vertices = {vertex.id: vertex.metrics for vertex in details.vertices}
+    for key, subtasks in found.operators.items():
+        of_vertex = vertices.get(imported.vertex_of[key])
+        if of_vertex is None:
+            continue
+        for name in ("records_in", "records_out", "idle_ms", "backpressured_ms"):
+            first, later = getattr(of_vertex, name), sum(getattr(one, name) for one in subtasks)
+            if math.isfinite(first) and math.isfinite(later) and not math.isclose(first, later, abs_tol=0.5):
+                return False
+    return True
 
 
 class Poller:
@@ -69,12 +86,25 @@ class Poller:
         }
 
     def snapshot(self, job_id: str, imported: ImportedJob) -> Snapshot | NotReady:
-        details = self._client.job(job_id)
+        """All counters, of one fetch of the JobManager's.
+
+        What it serves is as old as its last fetch, and asking makes it fetch: new values may arrive between two calls,
+        and what a source read until then would be compared with what the others did until now. Then it is asked again.
+        """
+        for _ in range(_TRIES):
+            details = self._client.job(job_id)
+            found = self._snapshot_once(details, imported)
+            if isinstance(found, NotReady) or _is_of_one_fetch(details, imported, found):
+                break
+        return found
+
+    def _snapshot_once(self, details: JobDetails, imported: ImportedJob) -> Snapshot | NotReady:
+        job_id = details.id
         trouble = state_of(details)
         if trouble is not None:
             return NotReady(trouble)
         taken_at = self._clock.now()
-        # First, so that nothing but the vertices' own counters lies between the two.
+        # Between the first and the last that are asked for their counters: if those are of one fetch, so is this.
         of_sources = self._source_metrics(job_id, imported)
         operators = {}
         for key, vertex_id in imported.vertex_of.items():

@@ -179,9 +179,17 @@ class LocalCluster:
         ]
         with (logs / f"{role}.out").open("ab") as output:
             started = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                self.placed(role, command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         self._remember([*self.processes(), ClusterProcess(role, started.pid)])
+
+    def placed(self, role: str, command: list[str]) -> list[str]:
+        """The command as it is started; a cluster over several hosts says here on which one a process runs."""
+        return command
 
     def _remember(self, processes: list[ClusterProcess]) -> None:
         state = {"url": self.url, "processes": [{"role": one.role, "pid": one.pid} for one in processes]}
