@@ -114,7 +114,7 @@ class Tune:
         folder.mkdir(parents=True, exist_ok=True)
         self.audit, self.log, config = folder / "audit.jsonl", folder / "tune.log", folder / "streamtune.yaml"
         config.write_text(yaml.safe_dump(settings))
-        command = [str(Path(sys.executable).with_name("streamtune")), "--config", str(config), "tune"]
+        command = [sys.executable, "-c", "from streamtune.cli import main; main()", "--config", str(config), "tune"]
         command += ["--engine", "flink", "--url", url, "--job", job, "--audit", str(self.audit)]
         command += ["--state", str(folder / "state.db"), "--history", str(folder / "runs")]
         command += ["--settle-s", "4", "--window-s", "6", "--max-per-hour", "60", *words]

@@ -39,7 +39,7 @@ def played(scenario: Scenario, jar: Path, work: Path) -> dict[str, Any]:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     began = time.monotonic()
-    with scenario.cluster(work) as cluster, a_stage(cluster, jar, work) as stage:
+    with scenario.cluster(work) as cluster, a_stage(cluster, jar, work, records=scenario.records) as stage:
         try:
             scenario.play(stage)
             stage.finish()
@@ -123,7 +123,7 @@ def parsed() -> argparse.Namespace:
 
 def main() -> None:
     chosen = parsed()
-    # A shell that starts this in the background has SIGINT ignored, and 'tune', which is ended by it, would inherit that.
+    # Started in the background by a shell, SIGINT is ignored, and 'tune', which is ended by it, would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     measured = Measured(chosen.results)
     names = chosen.scenarios or [name for name in SCENARIOS if name not in measured.found]

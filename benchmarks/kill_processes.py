@@ -4,9 +4,13 @@ A step is what somebody else could see the difference of: a file opened to be wr
 begun, all but committed and committed, a line of an audit trail, a request that changes a job (tests/faults/server.py
 counts them). After each kill the same command runs again, and what both left is checked (tests/faults/processes.py).
 ``learn`` runs here without Spark: its steps on Spark are those that kill_pipeline.py kills; LEARN_ON_SPARK=1 kills the
-real one too, at each step that it announces. KILLS (10): kills at random moments of each process; MOST_STEPS (100): of
-processes with more steps than that, so many are taken, evenly. PROCESSES: which of them. Every trial is noted in WORK
-(build/kill): started again, the benchmark goes on. Prints the matrix; writes benchmarks/results/kill_processes.json.
+real one too, at each step that it announces. TUNE_ON_ENGINES=1 kills ``tune`` on a real Timely and a real Flink as well
+(kill_engines.py), at ENGINE_STEPS (12) steps and ENGINE_KILLS (3) random moments of each.
+
+KILLS (10): kills at random moments of each process; MOST_STEPS (100): of processes with more steps than that, so many
+are taken, evenly. PROCESSES: which of them. Every trial is noted in WORK (build/kill): started again, the benchmark goes
+on. Prints the matrix; writes benchmarks/results/kill_processes.json, where rows of processes that were not killed this
+time stay as they are.
 """
 
 from __future__ import annotations
@@ -18,11 +22,14 @@ import re
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).parents[1] / "tests")  # in the place of this folder, which has a history.py
+# The tests in the place of this folder, which has a history.py as well; this folder behind all others.
+sys.path[0] = str(Path(__file__).parents[1] / "tests")
+sys.path.append(str(Path(__file__).parent))
 
 from faults.processes import PROCESSES, Server, Trial, a_server  # noqa: E402
 
@@ -51,7 +58,21 @@ def kills_of(kind: Any, server: Server, work: Path, random_kills: int, most_step
             with notes.open("a") as file:
                 file.write(json.dumps(entry) + "\n")
 
-    known = noted(notes)
+    try:
+        _kills_of(kind, noted(notes), made, note, random_kills, most_steps)
+    finally:
+        if process is not None:
+            process.close()
+
+
+def _kills_of(
+    kind: Any,
+    known: dict[str, dict[str, Any]],
+    made: Callable[[], Any],
+    note: Callable[[str, Trial | None], None],
+    random_kills: int,
+    most_steps: int,
+) -> None:
     steps = next((entry["steps"] for entry in known.values()), None) or made().steps
     chosen = sorted({1 + round(number * (steps - 1) / (most_steps - 1)) for number in range(most_steps)})
     for step in range(1, steps + 1) if steps <= most_steps else chosen:
@@ -109,13 +130,24 @@ def learn_on_spark(work: Path) -> None:
             file.write(json.dumps(entry) + "\n")
 
 
+def on_engines(server: Server, work: Path, wanted: list[str]) -> None:
+    from kill_engines import ENGINES
+
+    kills, steps = int(os.environ.get("ENGINE_KILLS", "3")), int(os.environ.get("ENGINE_STEPS", "12"))
+    for kind in (kind for kind in ENGINES if kind.name in wanted):
+        kills_of(kind, server, work, kills, steps)
+
+
+ON_ENGINES = ("tune-on-timely", "tune-on-flink", "tune-on-flink-by-restart")
+
+
 def summarised(work: Path) -> bool:
-    names = [*(kind.name for kind in PROCESSES), "learn-on-spark"]
+    names = [*(kind.name for kind in PROCESSES), *ON_ENGINES, "learn-on-spark"]
     entries = {name: list(noted(work / f"process-{name}.jsonl").values()) for name in names}
-    matrix: dict[str, dict[str, Any]] = {}
+    matrix: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text())["matrix"] if RESULTS.exists() else {}
     for name, found in entries.items():
         if not found:
-            print(f"{name:15} not killed yet")
+            print(f"{name:24} {'as it was' if name in matrix else 'not killed yet'}")
             continue
         bad = [entry for entry in found if entry["wrong"]]
         at_steps = sum(not entry["kill"].startswith("random") for entry in found)
@@ -128,7 +160,7 @@ def summarised(work: Path) -> bool:
             "wrong": [{"kill": entry["kill"], "wrong": entry["wrong"]} for entry in bad],
         }
         print(
-            f"{name:15} {found[0]['steps']:4} steps, killed at {at_steps} of them and {len(found) - at_steps} times "
+            f"{name:24} {found[0]['steps']:4} steps, killed at {at_steps} of them and {len(found) - at_steps} times "
             f"at random: {len(found) - len(bad)} of {len(found)} without a trace"
         )
     RESULTS.write_text(json.dumps({"matrix": matrix}, indent=1) + "\n")
@@ -143,6 +175,8 @@ def main() -> None:
     with a_server() as server:
         for kind in (kind for kind in PROCESSES if kind.name in wanted):
             kills_of(kind, server, work, kills, most_steps)
+        if os.environ.get("TUNE_ON_ENGINES"):
+            on_engines(server, work, os.environ.get("PROCESSES", ",".join(ON_ENGINES)).split(","))
     if os.environ.get("LEARN_ON_SPARK"):
         learn_on_spark(work)
     sys.exit(0 if summarised(work) else 1)

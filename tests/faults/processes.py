@@ -112,6 +112,9 @@ class Kills:
         """What a process that was stopped left, and what it comes to when it runs again."""
         raise NotImplementedError
 
+    def close(self) -> None:
+        """End what was started for all trials."""
+
     def fresh(self) -> Path:
         """An empty folder; not a new one, since it may be a disk of its own."""
         folder = self.work / "place"
@@ -200,12 +203,10 @@ class TuneKills(Kills):
         """What a process that was stopped left, and what it comes to when it runs again."""
         events, rows = _events(folder, trial), _state(folder)
         runs = whole_runs(folder / "runs", trial) if (folder / "runs").exists() else []
-        trial.expect(events == self.events[: len(events)], "the audit trail is no beginning of a whole one")
-        trial.expect(rows == self.rows[: len(rows)], "the state is no beginning of a whole one")
+        self.compare(folder, events, rows, trial)
         told = sum(event["event"] == "observed" for event in events)
         trial.expect(abs(told - len(rows)) <= 1, f"{told} observations in the audit trail, {len(rows)} in the state")
         trial.expect(abs(len(runs) - len(rows)) <= 1, f"{len(runs)} runs in the history, {len(rows)} in the state")
-        trial.expect(not (folder / "r.html").exists() or len(events) == len(self.events), "a report of half a story")
         again = self.run(folder)
         trial.expect(again["code"] == 0, f"run again it ended with {again['code']}")
         after = _state(folder)
@@ -216,6 +217,12 @@ class TuneKills(Kills):
         trial.expect(len(after) - len(rows) == later, f"{later} observations told, {len(after) - len(rows)} kept")
         trial.expect(len(whole_runs(folder / "runs", trial)) - len(runs) == later, "the history has other runs")
         trial.expect(not left_over(folder), f"left over: {left_over(folder)}")
+
+    def compare(self, folder: Path, events: list[dict[str, Any]], rows: list[dict[str, Any]], trial: Trial) -> None:
+        """What is left against a run that nobody disturbed."""
+        trial.expect(events == self.events[: len(events)], "the audit trail is no beginning of a whole one")
+        trial.expect(rows == self.rows[: len(rows)], "the state is no beginning of a whole one")
+        trial.expect(not (folder / "r.html").exists() or len(events) == len(self.events), "a report of half a story")
 
 
 # collect

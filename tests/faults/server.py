@@ -138,6 +138,7 @@ def in_a_fork(request: dict[str, Any]) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         os.chdir(folder)
+        os.environ.update(request.get("env", {}))
         with (folder.parent / f"{folder.name}.log").open("ab") as sink:
             os.dup2(sink.fileno(), 1)
             os.dup2(sink.fileno(), 2)

@@ -55,7 +55,7 @@ class SideBySide:
     """
 
     def __init__(self, site: Site, scenarios: dict[str, Scenario]) -> None:
-        self._site = site
+        self.site = site
         self._scenarios = scenarios
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(scenarios)))
         self._running: dict[str, Future[None]] = {}
@@ -68,7 +68,7 @@ class SideBySide:
         if running is not None:
             running.result(timeout=330)
         else:
-            self._scenarios[name](self._site)
+            self._scenarios[name](self.site)
 
     def __enter__(self) -> Self:
         return self
@@ -128,10 +128,10 @@ def sink_sums(engine: FlinkEngine, deployment: Deployment) -> tuple[float, float
     return count, ids, squares
 
 
-def wait_for(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+def wait_for(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S, every_s: float = 0.5) -> None:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         if condition():
             return
-        time.sleep(0.5)
+        time.sleep(every_s)
     raise AssertionError(f"{what} did not happen within {patience_s:g} s")

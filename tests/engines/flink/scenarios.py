@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -284,6 +285,47 @@ ON_AN_ADAPTIVE_CLUSTER: dict[str, Scenario] = {
     "failing_job": a_job_that_fails_by_itself,
     "collect": history_of_all_jobs,
 }
+
+
+# On the same cluster when the others are over, because it is broken on purpose.
+
+
+def a_task_manager_dies_in_a_live_rescale(site: Site) -> None:
+    """The only TaskManager is killed when a change has just been sent: the change comes, and no record is lost."""
+    records = 4000
+    spec = chain("chaos", rate=300.0)
+    engine = site.engine(spec, limit=records)
+    deployment = engine.deploy(spec.job, plan_of(1))
+    audit = site.folder / "chaos.audit.jsonl"
+    try:
+        with AuditTrail(audit) as trail, ThreadPoolExecutor(1) as pool:
+            tuning = pool.submit(
+                tune_flink,
+                FlinkTuning(site.cluster.url, job=deployment.id, settings=FlinkSettings(fetch_patience_s=50.0)),
+                lambda job: make_tuner("ds2", job),
+                Guards(),
+                MeasurementWindow(settle_s=3.0, length_s=3.0),
+                trail,
+            )
+
+            def sent() -> bool:
+                bounds = engine.client.resource_requirements(deployment.id).values()
+                return tuning.done() or any(one.upper > 1 for one in bounds)
+
+            wait_for(sent, "a change", every_s=0.02)
+            site.cluster.kill("taskmanager-1")
+            site.cluster.start_task_manager(2)
+            [outcome] = tuning.result()
+        events = [event["event"] for event in read_audit(audit)]
+        assert events[:4] == ["attached", "observed", "recommended", "deploying"]
+        assert "deployed" in events
+        assert outcome.deployment.plan["work"] >= 3
+        wait_for(lambda: sink_sums(engine, deployment)[0] >= records, "the last record")
+        time.sleep(2.0)  # a doubled record would still be on its way
+        squares = sum(number * number % 1_000_003 for number in range(records))
+        assert sink_sums(engine, deployment) == (records, records * (records - 1) / 2, squares)
+    finally:
+        engine.stop(deployment)
 
 
 # On a cluster of its own, because it is broken on purpose; one after the other.

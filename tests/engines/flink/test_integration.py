@@ -12,7 +12,11 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from engines.flink.real_cluster import SideBySide, Site
-from engines.flink.scenarios import ON_A_BROKEN_CLUSTER, ON_AN_ADAPTIVE_CLUSTER
+from engines.flink.scenarios import (
+    ON_A_BROKEN_CLUSTER,
+    ON_AN_ADAPTIVE_CLUSTER,
+    a_task_manager_dies_in_a_live_rescale,
+)
 from streamtune.labs.flink import ClusterSettings, FlinkDistribution, LocalCluster
 from streamtune.labs.flink.cluster import free_port
 
@@ -64,6 +68,10 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.mark.parametrize("name", scenarios(ON_AN_ADAPTIVE_CLUSTER))
 def test_on_an_adaptive_cluster(side_by_side: SideBySide, name: str) -> None:
     side_by_side.wait(name)
+
+
+def test_a_task_manager_dies_in_the_middle_of_a_live_rescale(side_by_side: SideBySide) -> None:
+    a_task_manager_dies_in_a_live_rescale(side_by_side.site)
 
 
 @pytest.mark.parametrize("name", scenarios(ON_A_BROKEN_CLUSTER))

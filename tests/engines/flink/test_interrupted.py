@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,9 @@ import pytest
 from engines.flink.fake_flink import FakeFlink
 from streamtune.dataflow import Plan
 from streamtune.engines.flink import FlinkClient, FlinkEngine, Program
-from streamtune.engines.flink.journal import Journal, resume
+from streamtune.engines.flink.journal import Journal, Underway, resume
 from streamtune.errors import EngineError
+from streamtune.outputs import unfinished_file
 
 PLAN = Plan({"bids": 1, "Map": 3, "sink": 1})
 
@@ -71,6 +74,23 @@ def test_without_a_savepoint_it_says_so(fake: FakeFlink, tmp_path: Path) -> None
     fake.state = "CANCELED"
     with pytest.raises(EngineError, match="knows no savepoint"):
         resume(client, journal, entry, clock=fake.clock)
+
+
+def test_what_a_killed_one_left_half_written_is_removed(tmp_path: Path) -> None:
+    half = "from pathlib import Path; from streamtune.outputs import unfinished_file as unfinished; import sys; "
+    half += "unfinished(Path(sys.argv[1]) / 'job.json').write_text('{')"
+    subprocess.run([sys.executable, "-c", half, str(tmp_path)], check=True)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert Journal(tmp_path).entries("http://flink") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_half_written_is_under_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before the file is in its place, all that is left is what the next one removes."""
+    entry = Underway(url="http://flink", job_id="j", job_name="n", jar_id="jar")
+    monkeypatch.setattr(Path, "replace", lambda *_: None)
+    Journal(tmp_path).write(entry)
+    assert list(tmp_path.iterdir()) == [unfinished_file(tmp_path / "j.json")]
 
 
 def test_another_cluster_is_not_meant(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError
 from streamtune.engines.flink.responses import RUNNING
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
+from streamtune.outputs import sweep_unfinished, unfinished_file
 
 
 class Underway(Frozen):
@@ -48,7 +49,7 @@ class Journal:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            scratch = self._path(entry).with_suffix(".new")
+            scratch = unfinished_file(self._path(entry))
             with scratch.open("w", encoding="utf-8") as file:
                 file.write(entry.model_dump_json(indent=1))
                 file.flush()
@@ -65,8 +66,11 @@ class Journal:
 
     def entries(self, url: str) -> list[Underway]:
         """All rescales of that cluster that were not finished; files that cannot be read are left alone."""
-        found = []
-        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
+        found: list[Underway] = []
+        if self._folder is None:
+            return found
+        sweep_unfinished(self._folder, "*.json")
+        for path in sorted(self._folder.glob("*.json")):
             try:
                 entry = Underway.model_validate(json.loads(path.read_text(encoding="utf-8")))
             except (OSError, ValueError, ValidationError):

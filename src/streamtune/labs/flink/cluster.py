@@ -187,7 +187,7 @@ class LocalCluster:
             )
         self._remember([*self.processes(), ClusterProcess(role, started.pid)])
 
-    def placed(self, role: str, command: list[str]) -> list[str]:
+    def placed(self, role: str, command: list[str]) -> list[str]:  # noqa: ARG002 - for clusters over several hosts
         """The command as it is started; a cluster over several hosts says here on which one a process runs."""
         return command
 
