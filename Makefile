@@ -149,6 +149,9 @@ bench-foreign: $(STAMP) java $(FLINK_120)/.installed  ## jobs that nobody here w
 bench-flink-watch: $(STAMP) java  ## twenty minutes of two watches, a killed TaskManager, resubmitted jobs
 	@$(BIN)/python benchmarks/flink_watch.py
 
+bench-flink-chaos: $(STAMP) java  ## a real Flink under chaos while it is tuned, records counted at its sink (ten minutes, resumable; as root)
+	@$(BIN)/python benchmarks/flink_chaos.py $(ARGS)
+
 bench-fig8: build/timely-model  ## Fig. 8 on a real Timely Dataflow, by the 85 % rule and with growing queues (an hour, resumable)
 	@$(BIN)/streamtune bench fig8 --model build/timely-model --seeds 0,1 --work build/fig8 --report build/fig8.html
 	@$(BIN)/streamtune bench fig8 --model build/timely-model --backlog-growth 0.03 --work build/fig8-backlog --report build/fig8-backlog.html
@@ -202,7 +205,7 @@ bench-hostile-folders: $(STAMP) java  ## 1,000 folders of hostile files against 
 KILLS ?= 10
 bench-kill: $(STAMP) java  ## kill -9 of everything that writes, at its steps and at random moments, then again (KILLS=1 for minutes)
 	@KILLS=$(KILLS) $(BIN)/python benchmarks/kill_pipeline.py
-	@KILLS=$(KILLS) LEARN_ON_SPARK=1 $(BIN)/python benchmarks/kill_processes.py
+	@KILLS=$(KILLS) LEARN_ON_SPARK=1 TUNE_ON_ENGINES=1 $(BIN)/python benchmarks/kill_processes.py
 
 bench-provisioning: $(STAMP)  ## QEScalor's tables and figures, plan times, proactive against reactive (hours, resumable; tables as root)
 	@$(BIN)/python benchmarks/provisioning.py times tables costs coverage proactive days flink-choice flink report

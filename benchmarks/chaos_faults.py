@@ -60,14 +60,14 @@ def on_host(network: HostNetwork, host: int) -> Iterator[None]:
 
 
 class ClusterOverHosts(LocalCluster):
-    """The JobManager and TaskManager 1 on host 0, TaskManager 2 on host 1, and so on."""
+    """The JobManager on host 0, TaskManager 1 on host 1, and so on."""
 
     network: HostNetwork
 
     def placed(self, role: str, command: list[str]) -> list[str]:
         if not role.startswith("taskmanager-"):
             return command
-        host = int(role.rpartition("-")[2]) - 1
+        host = int(role.rpartition("-")[2])
         return self.network.command(host, [*command, "-D", f"taskmanager.host={self.network.address(host)}"])
 
 

@@ -208,6 +208,13 @@ class Stage:
         """What runs now, by the vertices' names."""
         return {vertex.name: vertex.parallelism for vertex in self.client.job(self.job_id).vertices}
 
+    @property
+    def task_manager(self) -> int:
+        """The number of the TaskManager that runs the first subtask of the first vertex."""
+        vertex = self.client.job(self.job_id).vertices[0].id
+        told = self.client.read(f"/jobs/{self.job_id}/vertices/{vertex}")["subtasks"][0]["taskmanager-id"]
+        return int(told.split("-")[1])  # as LocalCluster names them: tm-1-…
+
     def finish(self) -> None:
         """Wait until the job has sent and committed everything."""
         wait_for(lambda: self.client.status(self.job_id).state == "FINISHED", "the job's end", every_s=0.5)

@@ -55,7 +55,7 @@ def judged(stage: Stage) -> dict[str, Any]:
     stage.expect(alive, "tune ended by itself")
     code = None if tune is None else tune.end()
     stage.expect(code in ENDED_WHEN_TOLD, f"told to end, tune ended with {code}")
-    events = [] if tune is None else tune.events()
+    events = [] if tune is None else [event for event in tune.events() if not _is_of_the_end(event)]
     said = [] if tune is None else tune.said()
     stage.expect(not any("Traceback" in line for line in said), "tune said a traceback")
     seen = stage.job.committed()
@@ -76,6 +76,11 @@ def judged(stage: Stage) -> dict[str, Any]:
         "wrong": stage.wrong,
         "said": said[-40:],
     }
+
+
+def _is_of_the_end(event: dict[str, Any]) -> bool:
+    """Whether it says no more than that the job has done its work."""
+    return "is FINISHED" in str(event.get("error", event.get("reason", "")))
 
 
 class Measured:

@@ -8,9 +8,9 @@ real one too, at each step that it announces. TUNE_ON_ENGINES=1 kills ``tune`` o
 (kill_engines.py), at ENGINE_STEPS (12) steps and ENGINE_KILLS (3) random moments of each.
 
 KILLS (10): kills at random moments of each process; MOST_STEPS (100): of processes with more steps than that, so many
-are taken, evenly. PROCESSES: which of them. Every trial is noted in WORK (build/kill): started again, the benchmark goes
-on. Prints the matrix; writes benchmarks/results/kill_processes.json, where rows of processes that were not killed this
-time stay as they are.
+are taken, evenly. PROCESSES: which of them. Every trial is noted in WORK (build/kill): started again, the benchmark
+goes on. Prints the matrix; writes benchmarks/results/kill_processes.json, where rows of processes that were not killed
+this time stay as they are.
 """
 
 from __future__ import annotations
