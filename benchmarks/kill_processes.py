@@ -138,7 +138,7 @@ def on_engines(server: Server, work: Path, wanted: list[str]) -> None:
         kills_of(kind, server, work, kills, steps)
 
 
-ON_ENGINES = ("tune-on-timely", "tune-on-flink", "tune-on-flink-by-restart")
+ON_ENGINES = ("tune-on-timely", "tune-on-flink")
 
 
 def summarised(work: Path) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engines.flink.fake_flink import FakeFlink
 from streamtune.dataflow import Plan
+from streamtune.engines.base import JobEndedError
 from streamtune.engines.flink import FlinkClient, FlinkEngine, Program
 from streamtune.engines.flink.journal import Journal, Underway, resume
 from streamtune.errors import EngineError
@@ -63,6 +65,41 @@ def test_a_job_that_runs_is_left_alone(fake: FakeFlink, tmp_path: Path) -> None:
     assert "nothing was left to do" in resume(client, journal, entry, clock=fake.clock)
     assert journal.entries(fake.url) == []
     assert fake.submitted == []
+
+
+def test_a_job_that_finishes_while_it_is_waited_for_is_not_started_twice(fake: FakeFlink, tmp_path: Path) -> None:
+    """From the savepoint, whatever it did since would be done again."""
+    fake.scheduler = "default"
+    journal = Journal(tmp_path)
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    engine = FlinkEngine(client, clock=fake.clock, program=Program("jar"), journal=journal)
+    deployment = engine.attach()
+    run_jar = client.run_jar
+
+    def short_job(*arguments: Any, **options: Any) -> str:
+        started = run_jar(*arguments, **options)
+        fake.state = "FINISHED"
+        return started
+
+    client.run_jar = short_job  # type: ignore[method-assign]
+    with pytest.raises(JobEndedError, match="has done its work") as ended:
+        engine.rescale(deployment, PLAN)
+    assert ended.value.is_done
+    assert len(fake.submitted) == 1
+    assert journal.entries(fake.url) == []
+
+
+def test_a_job_that_finished_after_a_kill_is_not_resumed(fake: FakeFlink, tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    entry = Underway(
+        url=fake.url, job_id="b" * 32, job_name=fake.job_name, jar_id="jar", savepoint="file:/s", new_job_id=fake.job_id
+    )
+    journal.write(entry)
+    fake.state = "FINISHED"
+    assert "has done its work" in resume(client, journal, entry, clock=fake.clock)
+    assert fake.submitted == []
+    assert journal.entries(fake.url) == []
 
 
 def test_without_a_savepoint_it_says_so(fake: FakeFlink, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from streamtune.clock import Clock, SystemClock, run_steps
 from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError
-from streamtune.engines.flink.responses import RUNNING
+from streamtune.engines.flink.responses import FINISHED, RUNNING, JobSummary
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
 from streamtune.outputs import sweep_unfinished, unfinished_file
@@ -91,7 +91,12 @@ def resume(
 
     Nothing is started beside a job that runs. The new plan is tried first, then the last one.
     """
-    running = [job for job in client.jobs() if job.state == RUNNING]
+    jobs = client.jobs()
+    done = next((job for job in jobs if _is_done(job, entry, jobs)), None)
+    if done is not None:
+        journal.done(entry)
+        return f"job {done.id} ({done.name}) has done its work since: nothing was left to do"
+    running = [job for job in jobs if job.state == RUNNING]
     for one in running:
         if one.id in (entry.job_id, entry.new_job_id) or one.name == entry.job_name:
             journal.done(entry)
@@ -123,6 +128,15 @@ def resume(
     raise EngineError(
         f"job {entry.job_name} could not be started from {savepoint}: {trouble}. Start it by hand from there"
     )
+
+
+def _is_done(job: JobSummary, entry: Underway, jobs: Sequence[JobSummary]) -> bool:
+    """Whether this is the job as it was started again, and has finished: from the savepoint all would be done twice."""
+    if job.state != FINISHED or job.id == entry.job_id:
+        return False
+    stopped = next((one.start_ms for one in jobs if one.id == entry.job_id), None)
+    is_later = stopped is not None and job.start_ms > stopped
+    return job.id == entry.new_job_id or (job.name == entry.job_name and is_later)
 
 
 def _savepoint_of(client: FlinkClient, entry: Underway) -> str | None:

@@ -13,13 +13,13 @@ from functools import cached_property
 
 from streamtune.clock import Steps
 from streamtune.dataflow import Plan
-from streamtune.engines.base import RescaleFailedError, RescaleRefusedError
+from streamtune.engines.base import JobEndedError, RescaleFailedError, RescaleRefusedError
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.journal import Journal, Underway
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import state_of
 from streamtune.engines.flink.preflight import Preflight
-from streamtune.engines.flink.responses import Bounds, JobDetails
+from streamtune.engines.flink.responses import FINISHED, Bounds, JobDetails
 from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
@@ -137,6 +137,8 @@ class Rescaler:
             yield from self.wait_until_running(
                 job_id, self._settings.timeout_s, lambda: "the live rescale did not complete", wanted
             )
+        except JobEndedError:
+            raise
         except EngineError as error:
             yield from self._take_back(job_id, before, error)
 
@@ -180,6 +182,9 @@ class Rescaler:
             )
             self._journal.done(entry)
             return new_id
+        except JobEndedError:  # from the savepoint, what it has done since would be done twice
+            self._journal.done(entry)
+            raise
         except EngineError as error:
             try:
                 yield from self._resume(new_id, program, current, vertex_of, savepoint, error)
@@ -288,6 +293,8 @@ class Rescaler:
         while waited_s <= timeout_s:
             try:
                 details = self._client.job(job_id)
+                if details.state == FINISHED:
+                    raise JobEndedError(f"job {job_id} is FINISHED: it has done its work", is_done=True)
                 if details.has_ended:
                     cause = self._client.failure(job_id) or "no reason given"
                     raise EngineError(f"{complaint()}: the job is {details.state}: {cause}")
