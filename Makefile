@@ -145,6 +145,7 @@ bench-foreign: $(STAMP) java $(FLINK_120)/.installed  ## jobs that nobody here w
 	@$(BIN)/python benchmarks/foreign.py --parts tuning least
 	@$(BIN)/python benchmarks/foreign.py --flink $(FLINK_120)/pyflink
 	@$(BIN)/python benchmarks/foreign.py --flink $(FLINK_120)/pyflink --scheduler default
+	@$(BIN)/python benchmarks/foreign_collect.py
 
 bench-flink-watch: $(STAMP) java  ## twenty minutes of two watches, a killed TaskManager, resubmitted jobs
 	@$(BIN)/python benchmarks/flink_watch.py

@@ -3,9 +3,11 @@
     python benchmarks/flink.py                            # everything that is missing
     python benchmarks/flink.py --parts downtime polling   # only these
     python benchmarks/flink.py --tuners ds2 conttune --queries nexmark-q2 --changes 3
+    python benchmarks/flink.py --tuners streamtune --parts tuning --again   # forget StreamTune's pieces, measure anew
 
-- tuning: Q1, Q2, Q3, Q5, Q8 and one query of each PQP template through one ten-rate cycle, by every tuner: parallelism
-  at the top rate, reconfigurations per change, backpressure. ``--model`` gives StreamTune a pre-trained model.
+- tuning: Q1, Q2, Q3, Q5, Q8, one query of each PQP template and four jobs that nobody here wrote (``foreign_cycle.py``)
+  through one ten-rate cycle, by every tuner: parallelism at the top rate, reconfigurations per change, backpressure.
+  ``--model`` gives StreamTune a pre-trained model.
 - downtime: of a live rescale and of a stop-and-restart.
 - fidelity: busy and backpressured shares, simulated and measured, at the oracle's plan and one instance below it.
 - polling: REST calls and CPU for one snapshot of 20 vertices of 10 to 100 subtasks.
@@ -29,6 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from foreign_cycle import DRIVEN, foreign_story
 from rich.console import Console
 
 from streamtune.cli.bench import print_finding
@@ -64,6 +67,10 @@ class Measured:
         self._lock = threading.Lock()
         self.pieces: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes())) if path.exists() else {}
 
+    def forget(self, keys: list[str]) -> None:
+        for key in keys:
+            self.pieces.pop(key, None)
+
     def keep(self, key: str, value: Any) -> None:
         with self._lock:
             self.pieces[key] = value
@@ -81,7 +88,9 @@ def pieces(chosen: argparse.Namespace) -> list[Piece]:
     """Everything there is to measure, by its key in the results."""
     queries, tuners = chosen.queries, chosen.tuners
     downtime: list[Piece] = [(f"downtime/{mode}", partial(_downtime, mode=mode)) for mode in ("live", "restart")]
-    fidelity: list[Piece] = [(f"fidelity/{name}", partial(_fidelity, name=name)) for name in queries]
+    fidelity: list[Piece] = [
+        (f"fidelity/{name}", partial(_fidelity, name=name)) for name in queries if name not in DRIVEN
+    ]
     tuning: list[Piece] = [
         (f"tuning/{tuner}/{name}", partial(_story, tuner=tuner, name=name, chosen=chosen))
         for tuner in tuners
@@ -100,6 +109,8 @@ def _fidelity(url: str, folder: Path, name: str) -> Any:
 
 
 def _story(url: str, folder: Path, tuner: str, name: str, chosen: argparse.Namespace) -> Any:
+    if name in DRIVEN:
+        return foreign_story(url, folder, tuner, name, chosen, WINDOW)
     workload = small_workload(name)
     rates = [workload.rates_at(multiple) for multiple in cycle()[: chosen.changes]]
     audit = chosen.work / "audit" / f"{tuner}-{name}.jsonl"
@@ -117,6 +128,8 @@ def _story(url: str, folder: Path, tuner: str, name: str, chosen: argparse.Names
 
 
 def run(chosen: argparse.Namespace, measured: Measured) -> None:
+    if chosen.again:
+        measured.forget([key for key, _ in pieces(chosen)])
     missing = [piece for piece in pieces(chosen) if piece[0] not in measured.pieces]
     deadline_s = time.monotonic() + chosen.seconds
     console.print(f"{len(missing)} pieces to measure, {chosen.lanes} side by side")
@@ -171,11 +184,12 @@ def show(measured: Measured, results: Path, work: Path) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     arguments.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
-    arguments.add_argument("--queries", nargs="+", default=WORKLOADS)
+    arguments.add_argument("--queries", nargs="+", default=(*WORKLOADS, *DRIVEN))
     arguments.add_argument("--tuners", nargs="+", default=TUNERS)
     arguments.add_argument("--changes", type=int, default=len(cycle()), help="only the first changes of the cycle")
     arguments.add_argument("--model", type=Path, default=None, help="a pre-trained model for StreamTune")
     arguments.add_argument("--subtasks", nargs="+", type=int, default=SUBTASKS, help="of every vertex, for polling")
+    arguments.add_argument("--again", action="store_true", help="forget the chosen pieces and measure them anew")
     arguments.add_argument("--lanes", type=int, default=7, help="jobs side by side")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin no piece after so long")
     arguments.add_argument("--pieces", type=Path, default=HERE / "data/flink/experiment.json.gz")

@@ -33,7 +33,7 @@ from streamtune.control.audit import AuditTrail
 from streamtune.control.guards import Guards
 from streamtune.control.recording import RunRecorder
 from streamtune.dataflow import Observation, Plan
-from streamtune.engines.base import MeasurementWindow
+from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, Program, RescaleSettings
 from streamtune.errors import StreamTuneError
 from streamtune.labs.flink import FlinkDistribution, LocalCluster
@@ -45,7 +45,7 @@ from streamtune.tuners.streamtune import StreamTune, StreamTuneSettings
 HERE = Path(__file__).parent
 WINDOW = MeasurementWindow(settle_s=8.0, length_s=16.0)
 # What the issue allows: 1.3 times the least that serves, and one more.
-FACTOR, MORE = 1.3, 1
+FACTOR, MORE, MOST_RECONFIGURATIONS = 1.3, 1, 3
 STARTS = {"one": 1, "ten-times": 30}
 SOURCE = (
     "CREATE TABLE orders (id BIGINT, price DOUBLE, ts AS PROCTIME()) WITH ('connector' = 'datagen', "
@@ -96,7 +96,7 @@ JOBS = {
         ForeignJob("side-output", 700, 4000, {"Map": 3}),
         ForeignJob("union", 460, 4000, {"KeyedProcess": 3}, sources=("orders", "returns")),
         ForeignJob("self-join", 680, 4000, {"KeyedProcess": 3}),
-        ForeignJob("co-process", 680, 4000, {"Co-Process": 3}, sources=("orders", "rules")),
+        ForeignJob("co-process", 680, 4000, {"Co-Keyed-Process": 3}, sources=("orders", "rules")),
         ForeignJob("async", 500, 20000, {"async-wait-operator": 3}),
         ForeignJob("session", 700, 4000, {"Map": 3}),
         ForeignJob("global-window", 700, 4000, {"GlobalWindows": 3}),
@@ -107,6 +107,11 @@ JOBS = {
         ForeignJob("sql-fork", 680, 0, {"GroupAggregate": 3}, (OUT1, OUT2, FORK)),
     )
 }
+
+# So much of the rate at least reaches what works (a side output takes a twentieth).
+TAKEN = 0.93
+# What computes has the cores to itself: beside other jobs on two of them it is slower than it says.
+ALONE = "/cpu"
 
 LOCKS = {name: threading.Lock() for name in JOBS}
 
@@ -207,6 +212,7 @@ def tuned(site: Site, job: ForeignJob, start: str) -> Any:
         "backpressure": outcome.backpressure,
         "stopped": outcome.stop_reason,
         "rates": dict(outcome.rates),
+        "taken": {key: metrics.records_in_per_s for key, metrics in outcome.observation.operators.items()},
         "origins": dict(outcome.observation.rate_origins),
         "seconds": round(time.monotonic() - began),
     }
@@ -223,11 +229,26 @@ def least(site: Site, job: ForeignJob) -> Any:
             for name, fewer in (("least", 0), ("one less", 1)):
                 wanted = {key: max(1, degree - fewer) for key, degree in job.heavy.items()}
                 deployment = engine.rescale(deployment, Plan({**dict.fromkeys(deployment.plan, 1), **wanted}))
-                seen = engine.observe(deployment, WINDOW)
-                found[name] = seen.has_backpressure if isinstance(seen, Observation) else str(seen.reason)
+                found[name] = is_short(engine, deployment, job.rate, windows=1 + 3 * fewer)
             return found
         finally:
             client.cancel(job_id)
+
+
+def is_short(engine: FlinkEngine, deployment: Deployment, rate: float, windows: int) -> bool | str:
+    """Backpressure, or less taken than is offered (where all is chained to the source), within so many windows.
+
+    Small rows fill buffers for a minute before anybody is held up.
+    """
+    found: bool | str = False
+    for _ in range(windows):
+        seen = engine.observe(deployment, WINDOW)
+        if not isinstance(seen, Observation):
+            return str(seen.reason)
+        found = seen.has_backpressure or seen.operators["orders"].records_in_per_s < TAKEN * rate
+        if found:
+            break
+    return found
 
 
 def run(chosen: argparse.Namespace, measured: Measured) -> None:
@@ -267,7 +288,11 @@ def run(chosen: argparse.Namespace, measured: Measured) -> None:
         jar = make_jar(distribution, Path(folder))
         with FlinkClient(cluster.url, timeout_s=60.0) as client:
             site = Site(cluster.url, jar, client.upload_jar(jar), chosen.scheduler, work)
-        list(pool.map(lambda piece: _measure(piece, site, measured, deadline_s), missing))
+        shared = [piece for piece in missing if not piece[0].endswith(ALONE)]
+        list(pool.map(lambda piece: _measure(piece, site, measured, deadline_s), shared))
+        for piece in missing:
+            if piece[0].endswith(ALONE):
+                _measure(piece, site, measured, deadline_s)
 
 
 def _measure(piece: tuple[str, Callable[[Site], Any]], site: Site, measured: Measured, deadline_s: float) -> None:
@@ -298,36 +323,45 @@ def verdict(job: ForeignJob, found: dict[str, Any]) -> tuple[bool, str]:
     return True, ""
 
 
+def faults(job: ForeignJob, found: dict[str, Any]) -> list[str]:
+    """What is not as it should be about the end of one tuning."""
+    told = []
+    if found["reconfigurations"] > MOST_RECONFIGURATIONS:
+        told.append("too many reconfigurations")
+    # Generators of SQL do not say that they are held up, but then less arrives at what works.
+    if found["backpressure"] or min(found["taken"][heavy] for heavy in job.heavy) < TAKEN * job.rate:
+        told.append("not clean")
+    good, why = verdict(job, found)
+    return told if good else [*told, why]
+
+
 def show(measured: Measured) -> None:
-    """The table of the docs."""
-    print("| Flink | start | job | reconfigurations | clean | heaviest vertex (least) | within 1.3 × + 1 |")
-    print("| --- | --- | --- | ---: | --- | --- | --- |")
-    sums: dict[str, list[int]] = {}
-    for key, found in sorted(measured.pieces.items()):
-        part, version, scheduler, *rest = key.split("/")
-        if part != "tuning":
-            continue
-        start, name = rest
-        job = JOBS[name]
-        good, why = verdict(job, found)
-        heavy = ", ".join(f"{one} {found['plan'].get(one)} ({n})" for one, n in job.heavy.items())
-        clean = not found["backpressure"]
-        print(
-            f"| {version} {scheduler} | {start} | {name} | {found['reconfigurations']} | {'yes' if clean else 'no'} "
-            f"| {heavy} | {'yes' if good else why} |"
-        )
-        total = sums.setdefault(f"{version} {scheduler} {start}", [0, 0, 0, 0, 0])
-        for place, held in enumerate((True, found["reconfigurations"] <= 3, clean, good)):
-            total[place] += held
-        total[4] += clean and good and found["reconfigurations"] <= 3
-    for key, (jobs, settled, clean, good, all_of_it) in sums.items():
-        print(
-            f"{key}: {jobs} jobs, {settled} settled within three reconfigurations, {clean} clean, {good} within "
-            f"1.3 × (+ 1) of the least, {all_of_it} all three"
-        )
+    """The table of the docs: a row for each job, a column for each Flink and start."""
+    tuned_pieces = {tuple(key.split("/")[1:]): found for key, found in measured.pieces.items() if key[0] == "t"}
+    columns = sorted({key[:3] for key in tuned_pieces})
+    print("| job, vertex and its least | " + " | ".join(f"{one[0]} {one[1]}, {one[2]}" for one in columns) + " |")
+    print("| --- |" + " --- |" * len(columns))
+    misses = []
+    for name, job in JOBS.items():
+        [(heavy, least_of_it)] = job.heavy.items()
+        cells = []
+        for column in columns:
+            found = tuned_pieces.get((*column, name))
+            if found is None:
+                cells.append("–")
+                continue
+            wrong = faults(job, found)
+            misses += [f"{' '.join(column)} {name}: {', '.join(wrong)}"] if wrong else []
+            cells.append(f"{found['plan'][heavy]} after {found['reconfigurations']}{' **✗**' if wrong else ''}")
+        print(f"| {name}: {heavy} {least_of_it} | " + " | ".join(cells) + " |")
+    for column in columns:
+        own = {key[3]: found for key, found in tuned_pieces.items() if key[:3] == column}
+        sound = sum(not faults(JOBS[name], found) for name, found in own.items())
+        print(f"{' '.join(column)}: {sound} of {len(own)} jobs as they should be")
+    print("\n".join(misses))
     for key, found in sorted(measured.pieces.items()):
         if key.startswith("least/"):
-            print(f"{key}: backpressure with the least plan {found['least']}, with one less {found['one less']}")
+            print(f"{key}: short with the least plan {found['least']}, with one less {found['one less']}")
 
 
 def main() -> None:

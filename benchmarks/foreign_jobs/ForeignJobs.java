@@ -20,7 +20,6 @@ import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.connector.datagen.source.GeneratorFunction;
 import org.apache.flink.streaming.api.datastream.AsyncDataStream;
 import org.apache.flink.streaming.api.datastream.DataStream;
-import org.apache.flink.streaming.api.datastream.DataStreamSource;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.ProcessFunction;
@@ -40,14 +39,15 @@ import org.apache.flink.util.OutputTag;
 /**
  * Jobs as people write them: default names, chaining on, generator sources without any lag metric.
  *
- * <p>Arguments: the kind of job, records per second of each source, microseconds of work per record.
+ * <p>Arguments: the kind of job, records per second (a number, or a file that holds it and may change), microseconds of
+ * work per record, the parallelism.
  */
 public final class ForeignJobs {
     private ForeignJobs() {}
 
     public static void main(String[] arguments) throws Exception {
         String kind = arguments[0];
-        double rate = Double.parseDouble(arguments[1]);
+        String rate = arguments[1];
         long micros = Long.parseLong(arguments[2]);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
         env.enableCheckpointing(5000);
@@ -59,8 +59,8 @@ public final class ForeignJobs {
         env.execute("foreign-" + kind);
     }
 
-    private static void build(String kind, StreamExecutionEnvironment env, double rate, long micros) {
-        DataStream<Long> in = source(env, "orders", rate, kind.equals("chained"));
+    private static void build(String kind, StreamExecutionEnvironment env, String rate, long micros) {
+        DataStream<Long> in = source(env, "orders", rate, 1, kind.equals("chained"));
         switch (kind) {
             case "chain":
                 discard(in.rebalance().map(new Work(micros)).filter(new OneIn(2)));
@@ -76,7 +76,7 @@ public final class ForeignJobs {
                 sideOutput(in, micros);
                 break;
             case "union":
-                discard(in.union(source(env, "returns", rate / 2, false)).keyBy(new Key()).process(new KeyedWork(micros)));
+                discard(in.union(source(env, "returns", rate, 0.5, false)).keyBy(new Key()).process(new KeyedWork(micros)));
                 break;
             case "self-join":
                 discard(
@@ -91,7 +91,7 @@ public final class ForeignJobs {
             case "co-process":
                 discard(
                         in.keyBy(new Key())
-                                .connect(source(env, "rules", rate / 20, false).keyBy(new Key()))
+                                .connect(source(env, "rules", rate, 0.05, false).keyBy(new Key()))
                                 .process(new CoWork(micros)));
                 break;
             case "async":
@@ -149,12 +149,21 @@ public final class ForeignJobs {
     }
 
     private static DataStream<Long> source(
-            StreamExecutionEnvironment env, String name, double rate, boolean chained) {
+            StreamExecutionEnvironment env, String name, String rate, double share, boolean chained) {
         GeneratorFunction<Long, Long> numbers = index -> index;
         DataGeneratorSource<Long> made =
-                new DataGeneratorSource<>(numbers, Long.MAX_VALUE, RateLimiterStrategy.perSecond(rate), Types.LONG);
-        DataStreamSource<Long> stream = env.fromSource(made, WatermarkStrategy.noWatermarks(), name);
-        return chained ? stream : stream.setParallelism(1);
+                new DataGeneratorSource<>(numbers, Long.MAX_VALUE, limit(rate, share), Types.LONG);
+        if (chained) {
+            return env.fromSource(new ManySplits(made), WatermarkStrategy.noWatermarks(), name);
+        }
+        return env.fromSource(made, WatermarkStrategy.noWatermarks(), name).setParallelism(1);
+    }
+
+    @SuppressWarnings("rawtypes")
+    private static RateLimiterStrategy limit(String rate, double share) {
+        return rate.startsWith("/")
+                ? new DrivenRate(rate, share)
+                : RateLimiterStrategy.perSecond(share * Double.parseDouble(rate));
     }
 
     private static void discard(DataStream<Long> stream) {

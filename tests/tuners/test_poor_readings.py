@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from streamtune.dataflow import Dataflow, Edge, Job, Operator, OperatorMetrics
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics
 from streamtune.readings.elimination import eliminate
 from streamtune.tuners.streamtune import StreamTune
 from tuners.sightings import chain, metrics, sighting
@@ -93,3 +93,40 @@ def test_a_plan_made_from_hardly_busy_instances_is_looked_at_again(busy: float, 
     assert found.plan["op1"] < 29
     assert found.provisional == is_rough
     assert ("looked at again" in found.why["op1"]) == is_rough
+
+
+def on_flink(parallelism: int, busy: float, *, kind: str = "map", minute: float = 0) -> tuple[StreamTune, Observation]:
+    """A tuner, and one operator as a Flink reports it, whose busy time is known to 2 %."""
+    seen = sighting({"source": metrics(1, 700, 30), "op1": metrics(parallelism, 700, busy)}, offered=700, minute=minute)
+    return StreamTune(chain(kind)), seen.model_copy(update={"busy_resolution": 0.02})
+
+
+@pytest.mark.parametrize("busy", [0.0, 1.5, 7.0, 30.0])
+def test_an_operator_that_does_next_to_nothing_goes_down_in_one_step(busy: float) -> None:
+    """30 × (0.03 + 2 × 0.02) = 2.1 instances' time is the most that it can need; 17 and three more steps were asked."""
+    tuner, seen = on_flink(30, busy)
+    tuner.learn(seen)
+    assert tuner.recommend(seen).plan["op1"] <= 4
+
+
+def test_asynchronous_requests_are_not_seen_in_busy_time() -> None:
+    """It idles while its requests are under way: that it is not busy does not mean that it could take far more."""
+    asked = {}
+    for kind in ("map", "async"):
+        tuner, seen = on_flink(30, 0.2, kind=kind)
+        tuner.learn(seen)
+        asked[kind] = tuner.recommend(seen).plan["op1"]
+    assert asked["async"] >= 2 * asked["map"]
+
+
+def test_the_second_look_at_a_rough_plan_may_take_one_instance() -> None:
+    """30 instances, an eighth busy each, become five; those are 58 % busy: 2.9 instances' time, four are sure."""
+    tuner, seen = on_flink(30, 125)
+    tuner.learn(seen)
+    assert tuner.recommend(seen).plan["op1"] == 5
+    _, again = on_flink(5, 580, minute=1)
+    tuner.learn(again)
+    assert tuner.recommend(again).plan["op1"] == 4
+    _, usual = on_flink(5, 580, minute=2)
+    tuner.learn(usual)
+    assert tuner.recommend(usual).plan["op1"] == 5  # one instance is not worth a restart of its own

@@ -125,46 +125,58 @@ def _safe_parallelism(rows: list[dict[str, Any]]) -> tuple[str, str]:
 def tuning_finding(stories: Sequence[TuningStory]) -> Iterator[Finding]:
     if not stories:
         return
-    jobs = [job for job in WORKLOADS if any(story.job == job for story in stories)]
-    overall, peaks = [], []
-    left: dict[str, int] = {}
-    above: dict[str, list[float]] = {}
-    for tuner in dict.fromkeys(story.tuner for story in stories):
-        own = {story.job: story for story in stories if story.tuner == tuner}
-        changes = [change for story in own.values() for change in story.changes]
-        total, best = sum(one.total_parallelism for one in changes), sum(one.oracle_total or 0 for one in changes)
-        left[tuner] = sum(one.backpressure for one in changes)
-        overall.append(
-            (
-                tuner,
-                f"{mean(one.reconfigurations for one in changes):.2f}",
-                f"{left[tuner]} of {len(changes)}",
-                f"{mean(one.backpressure_seen for one in changes):.2f}",
-                f"{total / best:.3f}",
-            )
-        )
-        above[tuner] = [own[job].over_oracle or 0.0 if job in own else 0.0 for job in jobs]
-        peaks.append((tuner, *(_at_the_top(own[job]) if job in own else "–" for job in jobs)))
+    names = {story.job for story in stories}
+    paper, foreign = [job for job in WORKLOADS if job in names], sorted(names - set(WORKLOADS))
+    jobs = [*paper, *foreign]
+    tuners = list(dict.fromkeys(story.tuner for story in stories))
+    by_tuner = {tuner: {story.job: story for story in stories if story.tuner == tuner} for tuner in tuners}
+    above = {
+        tuner: [own[job].over_oracle or 0.0 if job in own else 0.0 for job in jobs] for tuner, own in by_tuner.items()
+    }
+    peaks = tuple(
+        (tuner, *(_at_the_top(own[job]) if job in own else "–" for job in jobs)) for tuner, own in by_tuner.items()
+    )
+    left = {tuner: sum(story.backpressure_after_tuning for story in own.values()) for tuner, own in by_tuner.items()}
     checks: tuple[Check, ...] = ()
     if "streamtune" in left:
         told = ", ".join(f"{tuner} {count}" for tuner, count in left.items())
         checks = (Check("StreamTune leaves no backpressure", told, left["streamtune"] == 0),)
+    headings = ("tuner", "reconfigurations / change", "ended with backpressure", "seen / change", "total / oracle")
     yield Finding(
         "tuning",
         "Tuning over one cycle of ten rates",
         f"{len(jobs)} jobs at this machine's rates; the oracle knows the emulated service times",
         "StreamTune recommends the least parallelism, restarts least and never leaves backpressure.",
         (
-            Shown(
-                "all jobs",
-                ("tuner", "reconfigurations / change", "ended with backpressure", "seen / change", "total / oracle"),
-                tuple(overall),
+            *(
+                Shown(title, headings, _scores(by_tuner, group))
+                for title, group in (("the paper's jobs", paper), ("jobs that nobody here wrote", foreign))
+                if group
             ),
-            Shown("total parallelism at 10·W_u (oracle's)", ("tuner", *jobs), tuple(peaks)),
+            Shown("total parallelism at 10·W_u (oracle's)", ("tuner", *jobs), peaks),
         ),
         pictures=(grouped_bars(jobs, above, "total parallelism / oracle, ten rates", 1.0),),
         checks=checks,
     )
+
+
+def _scores(by_tuner: Mapping[str, Mapping[str, TuningStory]], jobs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """One row per tuner that was run on any of the jobs."""
+    rows = []
+    for tuner, own in by_tuner.items():
+        changes = [change for job in jobs if job in own for change in own[job].changes]
+        if changes:
+            total, best = sum(one.total_parallelism for one in changes), sum(one.oracle_total or 0 for one in changes)
+            rows.append(
+                (
+                    tuner,
+                    f"{mean(one.reconfigurations for one in changes):.2f}",
+                    f"{sum(one.backpressure for one in changes)} of {len(changes)}",
+                    f"{mean(one.backpressure_seen for one in changes):.2f}",
+                    f"{total / best:.3f}",
+                )
+            )
+    return tuple(rows)
 
 
 def _at_the_top(story: TuningStory) -> str:

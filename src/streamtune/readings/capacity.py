@@ -20,6 +20,10 @@ Bools = npt.NDArray[np.bool_]
 
 # Below this share a reading says nothing at all.
 LEAST_BUSY_SHARE = 0.002
+# So many resolutions above what was read, busy time surely ends.
+_SURELY = 2.0
+# With a larger error of its logarithm a busy share says how much there is at least, and nothing else.
+_BLURRED_SD = 0.5
 # A bottleneck that is busy for less than this was blamed for another operator's fault.
 SATURATED_SHARE = 0.85
 # Reported time is cut where it meets the whole second; above this share it says little.
@@ -34,6 +38,9 @@ class Readings:
     is_saturated: Bools
     is_cut: Bools
     resolution_sd: Floats  # error of the logarithm that comes from the resolution of busy time
+    log_least: (
+        Floats  # of operators whose busy time is lost in its resolution: what they could surely take; NaN: others
+    )
 
     @property
     def is_known(self) -> Bools:
@@ -55,6 +62,11 @@ def read_capacity(
     >>> found = read_capacity([100.0, 100.0], [0.4, 0.9], [0.5, 1.0], [0.0, 0.0], [False, True])
     >>> np.exp(found.log_capacity).round(6).tolist(), found.is_saturated.tolist()
     ([200.0, 100.0], [False, True])
+
+    What is busy for less than busy time is good for could take far more, and how much is not known:
+
+    >>> np.exp(read_capacity([100.0], [0.01], [0.01], [0.0], [False], 0.02).log_least).round().tolist()
+    [2000.0]
     """
     taken = np.asarray(records_in_per_s, dtype=np.float64)
     mean, busiest = np.asarray(busy_share, dtype=np.float64), np.asarray(busiest_share, dtype=np.float64)
@@ -66,5 +78,8 @@ def read_capacity(
         cut = ~saturated & (busy / able > CUT_SHARE)
         log_capacity = np.log(taken) - np.log(np.where(saturated, able, np.minimum(busy, able)))
         known = (taken > 0) & (busy >= LEAST_BUSY_SHARE) & np.isfinite(log_capacity)
-        resolution_sd = np.where(saturated, 0.0, np.asarray(resolution, dtype=np.float64) / busy)
-    return Readings(np.where(known, log_capacity, np.nan), saturated & known, cut & known, resolution_sd)
+        blur = np.asarray(resolution, dtype=np.float64)
+        resolution_sd = np.where(saturated, 0.0, blur / busy)
+        is_blurred = ~saturated & (taken > 0) & (busy < blur / _BLURRED_SD)
+        log_least = np.where(is_blurred, np.log(taken) - np.log(busy + _SURELY * blur), np.nan)
+    return Readings(np.where(known, log_capacity, np.nan), saturated & known, cut & known, resolution_sd, log_least)

@@ -47,6 +47,7 @@ class FakeFlink:
         self.max_parallelism = 128
         self.scheduler = "adaptive"
         self.rescale_works = True
+        self.splits: dict[str, int] = {}  # of sources that have only so many; further subtasks end at once
         self.overrides_work = True
         self.savepoint_failure: str | None = None
         self.metrics_move = True
@@ -242,6 +243,12 @@ class FakeFlink:
             counted[f"{way}-bytes"] = 100 * counted[f"{way}-records"]
         return {name: round(value) if name.endswith("records") else value for name, value in counted.items()}
 
+    def _tasks(self, key: str) -> dict[str, int]:
+        if self.state != "RUNNING":
+            return {"RUNNING": 0}
+        running = min(self.degrees[key], self.splits.get(key, self.degrees[key]))
+        return {"RUNNING": running, "FINISHED": self.degrees[key] - running}
+
     def _details(self) -> dict[str, Any]:
         now_ms = round(self.clock.now().timestamp() * 1000)
         started_ms = round((START.timestamp() + self.started_s) * 1000)
@@ -256,7 +263,7 @@ class FakeFlink:
                     "maxParallelism": self.max_parallelism,
                     "status": self.state,
                     "start-time": started_ms,
-                    "tasks": {"RUNNING": self.degrees[key] if self.state == "RUNNING" else 0},
+                    "tasks": self._tasks(key),
                     "metrics": {name: value * self.degrees[key] for name, value in one.items()},
                 }
             )

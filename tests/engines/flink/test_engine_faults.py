@@ -75,6 +75,18 @@ def test_a_rescale_that_never_completes_is_taken_back(
     assert seen.plan == plan(1)
 
 
+def test_a_source_without_splits_for_more_instances_is_put_back_at_once(
+    fake: FakeFlink, engine: FlinkEngine, deployment: Deployment
+) -> None:
+    """A generator has as many splits as it started with: a second subtask has nothing to read, and ends."""
+    fake.splits["bids"] = 1
+    before_s = fake.now_s
+    with pytest.raises(RescaleFailedError, match=r"2 of 3 subtasks of '.*bids.*' ended at once.*no more splits"):
+        engine.rescale(deployment, deployment.plan.replace({"bids": 3}))
+    assert fake.now_s - before_s < 4  # not after the five seconds that a rescale may take
+    assert fake.bounds == dict.fromkeys(VERTICES, (1, 1))
+
+
 def test_too_few_slots_are_seen_before_anything_is_changed(
     fake: FakeFlink, engine: FlinkEngine, deployment: Deployment
 ) -> None:

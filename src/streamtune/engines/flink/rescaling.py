@@ -19,7 +19,7 @@ from streamtune.engines.flink.journal import Journal, Underway
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import state_of
 from streamtune.engines.flink.preflight import Preflight
-from streamtune.engines.flink.responses import FINISHED, Bounds, JobDetails
+from streamtune.engines.flink.responses import FINISHED, RUNNING, Bounds, JobDetails
 from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
@@ -290,6 +290,7 @@ class Rescaler:
         """Wait until all subtasks run, at the given parallelism by vertex; an error if the job ends or time is up."""
         waited_s = 0.0
         trouble = "no answer yet"
+        without_work = False
         while waited_s <= timeout_s:
             try:
                 details = self._client.job(job_id)
@@ -301,7 +302,10 @@ class Rescaler:
                 missing = state_of(details) or _difference(details, degrees)
                 if missing is None:
                     return details
-                trouble = missing
+                trouble, was_without_work = missing, without_work
+                without_work = (idle := _without_work(details, degrees)) is not None
+                if was_without_work and without_work:  # twice in a row: it stays like that
+                    raise EngineError(f"{complaint()}: {idle}")
             except FlinkUnreachableError as error:
                 trouble = str(error)
             except FlinkNotFoundError as error:  # a job that was submitted a moment ago is not listed yet
@@ -328,6 +332,22 @@ def _configuration(program: Program, plan: Plan, vertex_of: Mapping[str, str]) -
     if vertex_of:
         configuration[OVERRIDES_OPTION] = ",".join(f"{vertex_of[key]}:{degree}" for key, degree in plan.items())
     return configuration
+
+
+def _without_work(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:
+    """A vertex that has its parallelism, and some of whose instances ended at once while all others run."""
+    if not details.is_running or _difference(details, degrees) is not None:
+        return None
+    short = [vertex for vertex in details.vertices if vertex.tasks.get(RUNNING, 0) < vertex.parallelism]
+    if any(vertex.tasks.get(RUNNING, 0) + vertex.tasks.get(FINISHED, 0) < vertex.parallelism for vertex in short):
+        return None
+    for vertex in short:
+        return (
+            f"{vertex.tasks[FINISHED]} of {vertex.parallelism} subtasks of '{vertex.name}' ended at once, because its "
+            "source has no more splits (partitions) to give them: more instances of it do not help. Leave it as it is "
+            "(without --tune-sources, or excluded), or start the job anew with more splits"
+        )
+    return None
 
 
 def _difference(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:

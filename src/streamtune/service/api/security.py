@@ -181,7 +181,8 @@ def log_in(request: Request, response: Response, login: Login) -> LoggedIn:
         max_age=int(settings.session_hours * 3600),
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        # Not by request.url, which reads the query as UTF-8: nobody has to send that.
+        secure=request.scope["scheme"] == "https",
         path="/",
     )
     service.store.audit.write(service.context.now(), token.name, "login", "dashboard")

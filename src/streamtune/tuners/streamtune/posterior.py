@@ -136,6 +136,8 @@ class PosteriorEstimator(NeedEstimator):
             for operator in job.dataflow.operators
             if model is not None and (settings.tune_sources or not operator.is_source)
         }
+        # Their requests are under way while they idle: that they are not busy does not mean that they could take more.
+        self._waiting = {operator.id for operator in job.dataflow.operators if operator.type == "async"}
         self._is_doubted = False
         self._changed: set[str] = set()
 
@@ -169,8 +171,9 @@ class PosteriorEstimator(NeedEstimator):
                     continue
                 believed.belief.drift(self._settings.drift_sd)
                 reading = self._reading(lesson, key, found, place, believed.belief.noise_sd, situation.demand[key])
-                if reading is not None and believed.take(reading, self._settings.surprise):
-                    self._changed.add(key)
+                for one in (reading, self._least(lesson, key, found, place)):
+                    if one is not None and believed.take(one, self._settings.surprise):
+                        self._changed.add(key)
 
     def taken_changes(self) -> frozenset[str]:
         changed = frozenset(self._changed)
@@ -203,6 +206,14 @@ class PosteriorEstimator(NeedEstimator):
         if label == FINE and demand > 0:
             return _Reading(metrics.parallelism, math.log(demand), at_least=True)
         return None
+
+    def _least(self, lesson: Lesson, key: str, found: Readings, place: int) -> _Reading | None:
+        """What an operator could surely take whose busy time is too short to be read."""
+        log_rate = float(found.log_least[place])
+        is_told = lesson.labels[key] == FINE and self._settings.use_busy and key not in self._waiting
+        if not is_told or not math.isfinite(log_rate):
+            return None
+        return _Reading(lesson.observation.operators[key].parallelism, log_rate, at_least=True)
 
     def curves(self, situation: Situation) -> tuple[Floats, Floats]:
         """Mean and standard deviation of log capacity, operators × parallelism."""

@@ -26,6 +26,8 @@ from streamtune.tuners.streamtune.settings import PaperStreamTuneSettings, Strea
 _BLIND_GROWTH = 1.1
 # A plan that takes instances away on readings rougher than this (busy for a few per cent) is looked at again.
 _ROUGH = 0.12
+# So is one that leaves less than this share: threads that wait for a core look busy, and many wait for each other.
+_FAR_DOWN = 0.6
 # A source that is busy all the time is tried with so many times what it reads.
 _PROBE = 1.5
 
@@ -68,6 +70,7 @@ class StreamTune(Tuner):
         self._prior = self._lent()
         self._usual = self._usual_selectivities()
         self._estimator = self._make_estimator()
+        self._known_roughly: frozenset[str] = frozenset()
         for observation in [] if memory is None else memory.load():
             self._take_in(observation)
 
@@ -188,7 +191,11 @@ class StreamTune(Tuner):
         rough = [key for key in figures if plan[key] < current[key] - 1 and verdicts[key].sd > _ROUGH]
         for key in rough:
             why[key] += "; hardly busy, it is known roughly: to be looked at again with fewer instances"
-        provisional = plan != current and bool(probed or rough)
+        far = [key for key in figures if plan[key] < current[key] * _FAR_DOWN and key not in rough]
+        for key in far:
+            why[key] += "; a long way down: to be looked at again there"
+        provisional = plan != current and bool(probed or rough or far)
+        self._known_roughly = frozenset(rough)
         return Recommendation(plan, self._with_origin(why), figures, provisional=provisional)
 
     def _with_catch_up(self, observation: Observation, demand: Mapping[str, float]) -> dict[str, float]:
@@ -272,7 +279,9 @@ class StreamTune(Tuner):
         return math.ceil(metrics.parallelism * (ratio if math.isfinite(ratio) else _BLIND_GROWTH))
 
     def _is_not_worth_it(self, current: Plan, wanted: Plan) -> bool:
-        return all(current[key] - self.settings.ignored_drop <= wanted[key] <= current[key] for key in wanted)
+        # The second look at what rested on rough readings may take one instance more.
+        ignored = {key: 0 if key in self._known_roughly else self.settings.ignored_drop for key in wanted}
+        return all(current[key] - ignored[key] <= wanted[key] <= current[key] for key in wanted)
 
     def _is_lent(self, key: str) -> bool:
         return key in self._prior and self._prior[key].is_known
