@@ -18,6 +18,8 @@ from streamtune.dataflow.observation import RateOrigin
 _FREE_SHARE = 0.02
 # A source that waits for input for this share of its time is not behind for good.
 _IDLE_SHARE = 0.05
+# A source that is busy for more than this never waits for input.
+_NEVER_WAITS = 0.97
 # Event time that stands still says only that the source is far behind.
 _MOST_BEHIND = 0.9
 _TIME_LAG_SD = 0.05
@@ -56,6 +58,11 @@ def offered_rate(
     >>> guess = offered_rate(held)
     >>> guess.rate_per_s, guess.origin, round(guess.sd, 2)
     (120.0, 'estimated', 0.4)
+
+    One that is busy all the time takes what it can; that nobody waits behind it is a guess.
+
+    >>> offered_rate(held.model_copy(update={"busy_ms_per_s": 1000, "backpressured_ms_per_s": 0}))
+    Offered(rate_per_s=60.0, origin='estimated', sd=0.0)
     """
     taken = source.records_in_per_s
     if lag_growth_per_s is not None:
@@ -64,9 +71,10 @@ def offered_rate(
     if time_lag_growth is not None:
         behind = min(max(time_lag_growth, -1.0), _MOST_BEHIND)
         return Offered(taken / (1 - behind) if behind > 0 else taken, "lag", _TIME_LAG_SD if behind > 0 else 0.0)
-    if not blocked > _FREE_SHARE:
-        return Offered(taken)
     idle = source.idle_ms_per_s / 1000
+    if not blocked > _FREE_SHARE:
+        # Busy all the time with what is chained to it, it may be offered more than it can read.
+        return Offered(taken, "estimated" if source.busy_share > _NEVER_WAITS and idle < _FREE_SHARE else "measured")
     most = 1 / max(1 - blocked, 1 / largest_guess) if idle >= _IDLE_SHARE else largest_guess
     width = math.log(most)
     return Offered(taken * math.exp(width / 2), "estimated", width * _UNIFORM)
