@@ -341,6 +341,8 @@ def _without_work(details: JobDetails, degrees: Mapping[str, int] | None) -> str
     short = [vertex for vertex in details.vertices if vertex.tasks.get(RUNNING, 0) < vertex.parallelism]
     if any(vertex.tasks.get(RUNNING, 0) + vertex.tasks.get(FINISHED, 0) < vertex.parallelism for vertex in short):
         return None
+    if any(vertex.tasks.get(RUNNING, 0) == 0 for vertex in short):
+        return None  # a source that has read everything: the job is about to finish
     for vertex in short:
         return (
             f"{vertex.tasks[FINISHED]} of {vertex.parallelism} subtasks of '{vertex.name}' ended at once, because its "
