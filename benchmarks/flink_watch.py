@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ def watched(engine: FlinkEngine, url: str, name: str, work: Path) -> Iterator[Wa
             [str(Path(sys.executable).with_name("streamtune")), *words],
             stdout=output,
             stderr=subprocess.STDOUT,
+            # A benchmark that a shell put into the background ignores SIGINT, and so would all that it starts.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             env={**os.environ, "STREAMTUNE_STATE_DIR": str(work / f"state-{name}")},
         )
     try:
