@@ -114,6 +114,9 @@ check-pitfalls: $(STAMP)  ## make each pitfall of the edit distance and see a te
 bench-paper: $(STAMP) java  ## the StreamTune paper's evaluation on the simulator (about an hour; QUICK=--quick for minutes)
 	@$(BIN)/streamtune bench paper $(QUICK) --work build/bench-paper --report build/paper.html --results benchmarks/results/paper.json
 
+bench-simulator-row: $(STAMP) java  ## StreamTune's own row of the main table of bench-paper, after a change of the tuner (a quarter of an hour, resumable)
+	@$(BIN)/python benchmarks/simulator_row.py
+
 bench-coldstart: $(STAMP) java  ## first plans by every way, the certainty they ask for, and poor readings (an hour; QUICK=--quick for minutes)
 	@$(BIN)/streamtune bench coldstart coldstart-certainty learning-poor $(QUICK) --work build/bench-coldstart --report build/coldstart.html --results benchmarks/results/coldstart.json
 
