@@ -80,6 +80,7 @@ def read_capacity(
         known = (taken > 0) & (busy >= LEAST_BUSY_SHARE) & np.isfinite(log_capacity)
         blur = np.asarray(resolution, dtype=np.float64)
         resolution_sd = np.where(saturated, 0.0, blur / busy)
-        is_blurred = ~saturated & (taken > 0) & (busy < blur / _BLURRED_SD)
+        # Where busy time is read to the least share that counts, there is nothing below it.
+        is_blurred = ~saturated & (taken > 0) & (blur > LEAST_BUSY_SHARE) & (busy < blur / _BLURRED_SD)
         log_least = np.where(is_blurred, np.log(taken) - np.log(busy + _SURELY * blur), np.nan)
     return Readings(np.where(known, log_capacity, np.nan), saturated & known, cut & known, resolution_sd, log_least)

@@ -209,11 +209,11 @@ class PosteriorEstimator(NeedEstimator):
 
     def _least(self, lesson: Lesson, key: str, found: Readings, place: int) -> _Reading | None:
         """What an operator could surely take whose busy time is too short to be read."""
-        log_rate = float(found.log_least[place])
+        parallelism, log_rate = lesson.observation.operators[key].parallelism, float(found.log_least[place])
         is_told = lesson.labels[key] == FINE and self._settings.use_busy and key not in self._waiting
-        if not is_told or not math.isfinite(log_rate):
+        if not is_told or parallelism == 1 or not math.isfinite(log_rate):  # of one instance nothing can be taken
             return None
-        return _Reading(lesson.observation.operators[key].parallelism, log_rate, at_least=True)
+        return _Reading(parallelism, log_rate, at_least=True)
 
     def curves(self, situation: Situation) -> tuple[Floats, Floats]:
         """Mean and standard deviation of log capacity, operators × parallelism."""
