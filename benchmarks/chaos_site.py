@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from streamtune.engines.flink import FlinkClient
 from streamtune.engines.flink.client import FlinkNotFoundError, FlinkUnreachableError
 from streamtune.labs.flink import FlinkDistribution, LocalCluster
 from streamtune.labs.flink.cluster import free_port
-from streamtune.labs.flink.distribution import java_tool
+from streamtune.labs.flink.jar import compile_jar
 from streamtune.labs.flink.settings import ClusterSettings
 
 SOURCES = Path(__file__).parent / "chaos_jobs"
@@ -64,15 +63,7 @@ def settings_of(**more: Any) -> ClusterSettings:
 
 def make_jar(distribution: FlinkDistribution, folder: Path) -> Path:
     """The numbered job, compiled against this version of Flink."""
-    classes, jar = folder / "classes", folder / "numbered.jar"
-    classes.mkdir(parents=True, exist_ok=True)
-    sources = sorted(str(path) for path in SOURCES.glob("*.java"))
-    command = [java_tool("javac"), "-nowarn", "-cp", distribution.class_path, "-d", str(classes), *sources]
-    subprocess.run(command, check=True, capture_output=True)
-    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(classes.rglob("*.class")):
-            archive.write(file, file.relative_to(classes).as_posix())
-    return jar
+    return compile_jar(sorted(SOURCES.glob("*.java")), distribution, folder / "numbered.jar")
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -38,7 +36,7 @@ from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, Pr
 from streamtune.errors import StreamTuneError
 from streamtune.labs.flink import FlinkDistribution, LocalCluster
 from streamtune.labs.flink.cluster import free_port
-from streamtune.labs.flink.distribution import java_tool
+from streamtune.labs.flink.jar import compile_jar
 from streamtune.labs.flink.settings import ClusterSettings
 from streamtune.tuners.streamtune import StreamTune, StreamTuneSettings
 
@@ -135,15 +133,7 @@ class Measured:
 
 def make_jar(distribution: FlinkDistribution, folder: Path) -> Path:
     """The foreign jobs, compiled against this version of Flink."""
-    classes, jar = folder / "classes", folder / "foreign.jar"
-    classes.mkdir()
-    sources = sorted(str(path) for path in (HERE / "foreign_jobs").glob("*.java"))
-    command = [java_tool("javac"), "-nowarn", "-cp", distribution.class_path, "-d", str(classes), *sources]
-    subprocess.run(command, check=True, capture_output=True)
-    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(classes.rglob("*.class")):
-            archive.write(file, file.relative_to(classes).as_posix())
-    return jar
+    return compile_jar(sorted((HERE / "foreign_jobs").glob("*.java")), distribution, folder / "foreign.jar")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ and the start of a job that is changed by stop and restart are tried on a fake a
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,9 @@ class TuneOnAnEngine(TuneKills):
         self._trials = 0
         self.undisturbed()
 
+    @abstractmethod
     def words(self, folder: Path) -> list[str]:
-        raise NotImplementedError
+        """The command line, but for its files."""
 
     def run(self, folder: Path, **how: Any) -> dict[str, Any]:
         files = ["--state", "state.db", "--audit", "audit.jsonl", "--history", "runs"]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -95,8 +96,8 @@ def left_over(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob(".*") if path.name.endswith((".tmp", ".new")) or path.is_dir())
 
 
-class Kills:
-    """A process that is killed and run again: how it is started, and what is looked at afterwards."""
+class Kills(ABC):
+    """A process that is killed and run again, and what is looked at afterwards."""
 
     name: str
     steps: int
@@ -105,15 +106,13 @@ class Kills:
     def __init__(self, server: Server, work: Path) -> None:
         self.server, self.work = server, work
 
-    def run(self, folder: Path, **how: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def judge(self, folder: Path, trial: Trial) -> None:
-        """What a process that was stopped left, and what it comes to when it runs again."""
-        raise NotImplementedError
+    @abstractmethod
+    def kill(self, **how: Any) -> Trial | None:
+        """Kill it as told, run it again and judge both; None where it ended before the kill."""
 
     def close(self) -> None:
-        """End what was started for all trials."""
+        """End what was started for all trials; most start nothing."""
+        return
 
     def fresh(self) -> Path:
         """An empty folder; not a new one, since it may be a disk of its own."""
@@ -122,6 +121,18 @@ class Kills:
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return folder
+
+
+class CommandKills(Kills):
+    """A command that ends by itself, and all of whose traces are in one folder."""
+
+    @abstractmethod
+    def run(self, folder: Path, **how: Any) -> dict[str, Any]:
+        """Run it once, to its end or to where it is killed."""
+
+    @abstractmethod
+    def judge(self, folder: Path, trial: Trial) -> None:
+        """What a process that was stopped left, and what it comes to when it runs again."""
 
     def undisturbed(self) -> Path:
         """The folder of one that nobody disturbs; its steps and seconds are what kills are drawn from."""
@@ -181,7 +192,7 @@ def _state(folder: Path) -> list[dict[str, Any]]:
     return [{key: part for key, part in json.loads(row[0]).items() if key != "observed_at"} for row in rows]
 
 
-class TuneKills(Kills):
+class TuneKills(CommandKills):
     """``tune`` on the simulator is the same every time, so what a killed one left must be the beginning of a whole."""
 
     name = "tune"
@@ -249,7 +260,7 @@ def ticking(flink: FakeFlink, speed: float = 1.0) -> Iterator[None]:
         thread.join()
 
 
-class CollectKills(Kills):
+class CollectKills(CommandKills):
     """``collect`` starts anew after a kill: what it wrote is whole, and nothing is written twice."""
 
     name = "collect"
@@ -277,7 +288,7 @@ class CollectKills(Kills):
 # learn, without Spark
 
 
-class LearnKills(Kills):
+class LearnKills(CommandKills):
     """A round of learning goes on where it was killed: one model, promoted once and said once."""
 
     name = "learn"

@@ -67,7 +67,9 @@ def test_a_job_that_runs_is_left_alone(fake: FakeFlink, tmp_path: Path) -> None:
     assert fake.submitted == []
 
 
-def test_a_job_that_finishes_while_it_is_waited_for_is_not_started_twice(fake: FakeFlink, tmp_path: Path) -> None:
+def test_a_job_that_finishes_while_it_is_waited_for_is_not_started_twice(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the savepoint, whatever it did since would be done again."""
     fake.scheduler = "default"
     journal = Journal(tmp_path)
@@ -81,7 +83,7 @@ def test_a_job_that_finishes_while_it_is_waited_for_is_not_started_twice(fake: F
         fake.state = "FINISHED"
         return started
 
-    client.run_jar = short_job  # type: ignore[method-assign]
+    monkeypatch.setattr(client, "run_jar", short_job)
     with pytest.raises(JobEndedError, match="has done its work") as ended:
         engine.rescale(deployment, PLAN)
     assert ended.value.is_done

@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from streamtune.errors import EngineError
@@ -31,16 +32,24 @@ def workload_jar(distribution: FlinkDistribution, folder: Path | None = None) ->
         digest.update(source.read_bytes())
     jar = (folder or cache_folder()) / f"streamtune-workload-{distribution.version}-{digest.hexdigest()[:12]}.jar"
     if not jar.exists():
-        jar.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
-            _compile(sources, distribution, Path(scratch))
-            packed = Path(scratch) / jar.name
-            _pack(Path(scratch), packed)
-            packed.replace(jar)  # atomically: two processes that compile side by side both end with a complete jar
+        compile_jar(sources, distribution, jar, main_class=EMULATED_JOB)
     return jar
 
 
-def _compile(sources: list[Path], distribution: FlinkDistribution, target: Path) -> None:
+def compile_jar(
+    sources: Iterable[Path], distribution: FlinkDistribution, jar: Path, main_class: str | None = None
+) -> Path:
+    """Java sources, compiled against this version of Flink and packed; the jar is there as a whole or not at all."""
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=jar.parent) as scratch:
+        classes, packed = Path(scratch) / "classes", Path(scratch) / jar.name
+        _compile(sources, distribution, classes)
+        _pack(classes, packed, main_class)
+        packed.replace(jar)  # atomically: two processes that compile side by side both end with a complete jar
+    return jar
+
+
+def _compile(sources: Iterable[Path], distribution: FlinkDistribution, target: Path) -> None:
     command = [java_tool("javac"), "-nowarn", "-cp", distribution.class_path, "-d", str(target), *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -48,8 +57,9 @@ def _compile(sources: list[Path], distribution: FlinkDistribution, target: Path)
         raise EngineError(f"the workload does not compile against Flink {distribution.version}: {first}")
 
 
-def _pack(classes: Path, jar: Path) -> None:
+def _pack(classes: Path, jar: Path, main_class: str | None) -> None:
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\nMain-Class: {EMULATED_JOB}\n\n")
+        if main_class is not None:
+            archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\nMain-Class: {main_class}\n\n")
         for file in sorted(classes.rglob("*.class")):
             archive.write(file, file.relative_to(classes).as_posix())
