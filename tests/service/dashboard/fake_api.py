@@ -245,11 +245,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send(status, "application/json", json.dumps(given).encode())
 
     def events(self) -> None:
+        mine: queue.Queue[tuple[str, Json]] = queue.Queue()
+        self.fleet.listeners.append(mine)  # before the page is told that the stream is open, as the service does
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        mine: queue.Queue[tuple[str, Json]] = queue.Queue()
-        self.fleet.listeners.append(mine)
         try:
             self.wfile.write(b": hello\n\n")
             while not self.fleet.gone:

@@ -13,7 +13,7 @@ from service.dashboard.fake_api import FakeFleet, serving
 from service.dashboard.fleet_fixtures import HOSTILE
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 pytestmark = pytest.mark.slow
 LANDMARKS = {
@@ -82,7 +82,8 @@ def test_learning_is_seen(page: Page, url: str, fleet: FakeFleet) -> None:
     }
     page.goto(f"{url}/#/models")
     expect(page.locator(".learning")).to_contain_text("pretrain encoder 2 of 3 (every 6 h)")
-    fleet.tell("service", {"learning": {**fleet.learning, "state": "failed", "text": "no space left"}})
+    fleet.learning = {**fleet.learning, "state": "failed", "text": "no space left"}
+    fleet.tell("service", {"learning": fleet.learning})
     expect(page.locator(".problem")).to_contain_text("The last round of learning failed. no space left")
 
 
@@ -117,6 +118,18 @@ def test_changes_arrive_live(page: Page, url: str, fleet: FakeFleet) -> None:
     fleet.tell("job", {**fleet.jobs["job-3"], "state": "failed", "trouble": ["it just failed"]})
     expect(page.get_by_role("heading", level=1)).to_have_text("4 jobs in trouble, 2 plans wait for approval")
     expect(page.locator("table.fleet tbody").first).to_contain_text("it just failed")
+
+
+def test_nothing_falls_between_the_first_load_and_the_stream(page: Page, url: str, fleet: FakeFleet) -> None:
+    from playwright.sync_api import expect
+
+    held: list[Route] = []
+    page.route("**/api/v1/events", lambda route: held.append(route))
+    page.goto(url)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("3 jobs in trouble")
+    fleet.jobs["job-3"] |= {"state": "failed", "trouble": ["failed before the stream was open"]}
+    held[0].continue_()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("4 jobs in trouble")
 
 
 def test_a_service_that_comes_back_is_followed_again(page: Page, troubles: list[str]) -> None:

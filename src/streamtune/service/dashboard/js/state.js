@@ -14,9 +14,11 @@ const FLUSH_MS = 400; // jobs change many times a second in a large fleet; the p
 const SERVICE_MS = 15_000;
 const RETRY_MS = 3_000;
 const HIDDEN_MS = 30_000;
+const OPENING_MS = 1_000; // what is loaded before the stream is open may miss a change; so long the first load waits for it
 let fetchedAt = Date.now();
 let waiting = new Map();
 let timer = null;
+let newer = new Map(); // jobs that changed since the list of them was last asked for
 
 /** The service's time, which runs faster than ours in a demo. */
 export function nowMs() {
@@ -38,10 +40,12 @@ export async function loadService() {
 }
 
 export async function loadAll() {
+  const since = new Map();
+  newer = since;
   try {
     const [, list] = await Promise.all([loadService(), allJobs()]);
     batch(() => {
-      jobs.value = new Map(list.map((job) => [job.id, job]));
+      jobs.value = new Map(list.map((job) => [job.id, { ...job, ...since.get(job.id) }]));
       loaded.value = true;
       failed.value = null;
     });
@@ -52,6 +56,7 @@ export async function loadAll() {
 
 function take(job) {
   waiting.set(job.id, job);
+  newer.set(job.id, job);
   timer ??= setTimeout(flush, FLUSH_MS);
 }
 
@@ -101,16 +106,17 @@ function watchVisibility() {
   });
 }
 
-export function follow() {
+export function follow(answered = () => {}) {
   const source = new EventSource(address("events"));
   stream = source;
   source.addEventListener("open", () => {
-    const again = live.value === "away";
     live.value = "live";
-    if (again || failed.value) loadAll();
+    loadAll(); // after the stream is open, so that no change falls between the two
+    answered();
   });
   source.addEventListener("error", () => {
     live.value = "away";
+    answered();
     if (source.readyState !== EventSource.CLOSED || stream !== source) return;
     setTimeout(() => stream === source && follow(), RETRY_MS);
   });
@@ -131,8 +137,8 @@ export function follow() {
 }
 
 export async function begin() {
-  await loadAll();
-  follow();
+  await Promise.race([new Promise(follow), new Promise((late) => setTimeout(late, OPENING_MS))]);
+  if (live.value !== "live") await loadAll();
   watchVisibility();
   setInterval(() => loadService().catch(() => {}), SERVICE_MS);
 }
