@@ -82,7 +82,7 @@ def watched(engine: FlinkEngine, url: str, name: str, work: Path) -> Iterator[Wa
             stderr=subprocess.STDOUT,
             # A benchmark that a shell put into the background ignores SIGINT, and so would all that it starts.
             preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-            env={**os.environ, "STREAMTUNE_STATE_DIR": str(work / f"state-{name}")},
+            env={**os.environ, "XDG_STATE_HOME": str(work.resolve() / f"state-{name}")},
         )
     try:
         yield Watched(workload, deployment, process, audit, log)

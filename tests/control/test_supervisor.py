@@ -191,8 +191,11 @@ def test_without_a_watch_a_failed_rescale_is_the_end() -> None:
     clock = ManualClock(START)
     engine = SteppingEngine(clock, {0: 500.0})
     engine.breaks = "rescale"
-    [job] = supervised({"job": engine}, clock).run()
+    supervisor, told = supervised({"job": engine}, clock), list[str]()
+    supervisor.jobs[0].tell = told.append
+    [job] = supervisor.run()
     assert isinstance(job.error, RescaleFailedError)
+    assert not told, "the error is said once, where the command ends"
 
 
 def test_slots_in_reach_bound_a_plan_but_never_below_what_runs() -> None:

@@ -85,6 +85,21 @@ def test_rates_that_cannot_be_read_are_unknown(tmp_path: Path, content: str) -> 
     assert read_rates(tmp_path / "missing.json") is None
 
 
+def test_a_script_gets_a_name_and_checkpoints_unless_it_sets_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script of the SQL client's was refused at its first SET, and without checkpoints no job is tuned."""
+    monkeypatch.setattr(Submitter, "jar_id", "jar")
+    submitter = Submitter(FlinkClient("http://127.0.0.1:1"), folder=tmp_path)
+    found = submitter.sql_program("SET 'pipeline.name' = 'my own'; INSERT INTO a SELECT 1;", "query")
+    assert found.arguments == (
+        "SET execution.checkpointing.interval=5000 ms",
+        "SET pipeline.name=query",
+        "SET pipeline.name=my own",
+        "INSERT INTO a SELECT 1",
+    )
+
+
 def test_an_empty_script_is_refused(tmp_path: Path) -> None:
     submitter = Submitter(FlinkClient("http://127.0.0.1:1"), folder=tmp_path)
     with pytest.raises(EngineError, match="SQL script is empty"):

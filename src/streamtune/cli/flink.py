@@ -215,8 +215,8 @@ def submit(
     settings, address = resolved(WorkloadSettings, key_groups=key_groups, checkpoint_s=checkpoint_s), _url(url)
     distribution = FlinkDistribution.find(flink_home)
     if job.endswith(".sql"):
-        _refuse_for_sql(plan=plan, rate=rate, max_rate_per_s=max_rate, checkpoint_s=checkpoint_s, key_groups=key_groups)
-        job_id, name = _submit_sql(Path(job), address, distribution)
+        _refuse_for_sql(plan=plan, rate=rate, max_rate_per_s=max_rate, key_groups=key_groups)
+        job_id, name = _submit_sql(Path(job), address, distribution, settings)
     else:
         job_id, name = _submit_spec(job, plan, rate, max_rate, address, distribution, settings)
     if as_json:
@@ -225,7 +225,7 @@ def submit(
         out.print(f"job {job_id} ({name}) runs at {address}", highlight=False, soft_wrap=True)
 
 
-def _submit_sql(file: Path, url: str, distribution: FlinkDistribution) -> tuple[str, str]:
+def _submit_sql(file: Path, url: str, distribution: FlinkDistribution, settings: WorkloadSettings) -> tuple[str, str]:
     try:
         script = read_text(file)
     except DocumentError as error:
@@ -233,9 +233,11 @@ def _submit_sql(file: Path, url: str, distribution: FlinkDistribution) -> tuple[
     from streamtune.labs.flink import Submitter
 
     with flink_client(url) as client:
-        program = Submitter(client, folder=state_folder() / "rates", distribution=distribution).sql_program(script)
+        submitter = Submitter(client, folder=state_folder() / "rates", distribution=distribution, settings=settings)
+        program = submitter.sql_program(script, file.stem)
         job_id = client.run_jar(program.jar_id, entry_class=program.entry_class, arguments=program.arguments)
-    return job_id, file.stem
+        name = next((one.name for one in client.jobs() if one.id == job_id), file.stem)
+    return job_id, name
 
 
 def _submit_spec(
@@ -268,7 +270,7 @@ def _submit_spec(
 
 
 def _refuse_for_sql(**options: object) -> None:
-    """A SQL script says all of this itself."""
+    """What only emulated jobs have."""
     for name, value in options.items():
         if value is not None:
             raise StreamTuneError(

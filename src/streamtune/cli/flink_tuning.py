@@ -72,12 +72,13 @@ def tune_flink(
         clock = clock or SystemClock()
         preflight = engine.preflight()
         if not guards.dry_run:
-            preflight.check_cluster()
+            for warning in preflight.check_cluster():
+                tell(warning)
         finding = preflight.checkpoint(client.job(deployment.id))
         if finding.verdict == "failed":
-            tell(f"checkpoint: {finding.seen}. {finding.to_do.capitalize()}")
             if not (guards.dry_run or tuning.supervision.watch_s):
                 preflight.check_job(deployment.id)
+            tell(f"checkpoint: {finding.seen}. {finding.to_do.capitalize()}")
 
         def controller_of(found: Deployment) -> Controller:
             controller = Controller(engine, make_tuner(found.job), guards, window, audit, clock or SystemClock())

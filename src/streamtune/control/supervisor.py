@@ -141,7 +141,8 @@ class Supervisor:
             kind = "refused" if isinstance(error, RescaleRefusedError) else "failed"
             kind = "ended" if isinstance(error, JobEndedError) and self._settings.watch_s else kind
             job.controller.audit.write(kind, {"error": str(error), **_state(job)})
-            job.tell(str(error))
+            if self._settings.watch_s:  # without a watch it is the end, and said as such
+                job.tell(str(error))
         job.trouble = error
 
     def _after(

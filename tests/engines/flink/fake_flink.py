@@ -48,6 +48,7 @@ class FakeFlink:
         self.scheduler = "adaptive"
         self.rescale_works = True
         self.splits: dict[str, int] = {}  # of sources that have only so many; further subtasks end at once
+        self.version = "2.3.0"
         self.overrides_work = True
         self.savepoint_failure: str | None = None
         self.metrics_move = True
@@ -123,7 +124,7 @@ class FakeFlink:
                 "taskmanagers": 1,
                 "slots-total": self.slots,
                 "slots-available": free,
-                "flink-version": "2.3.0",
+                "flink-version": self.version,
             }
         if path == "/jobs/overview":
             return 200, {"jobs": [{"jid": self.job_id, "name": self.job_name, "state": self.state, "start-time": 1}]}
@@ -219,6 +220,7 @@ class FakeFlink:
         if self.overrides_work:
             pairs = dict(part.split(":") for part in wanted.split(",") if part)
             self.degrees = {key: int(pairs[vertex]) for key, vertex in VERTICES.items()}
+        self.bounds = {key: (1, degree) for key, degree in self.degrees.items()}
         self.job_id = f"{len(self.submitted):032x}"
         self.state = "RUNNING"
         self.restart()

@@ -63,7 +63,7 @@ def test_a_login_in_the_address_works_and_is_not_kept_in_it(monkeypatch: pytest.
     ("status", "words"),
     [
         (302, "as by a login page"),
-        (401, "wants to know who you are: set STREAMTUNE_FLINK_TOKEN"),
+        (401, "It asks who you are: set STREAMTUNE_FLINK_TOKEN"),
         (403, "not allowed to do this"),
     ],
 )
@@ -71,6 +71,12 @@ def test_what_a_proxy_says_is_named(fake: FakeFlink, status: int, words: str) ->
     fake.intercept = lambda _method, _path: (status, b"<html>log in</html>")
     with pytest.raises(FlinkRefusedError, match=words):
         FlinkClient(fake.url, retries=0).jobs() if status != 302 else _redirected().jobs()
+
+
+def test_who_has_said_who_he_is_is_not_asked_again(fake: FakeFlink) -> None:
+    fake.intercept = lambda _method, _path: (401, b"")
+    with pytest.raises(FlinkRefusedError, match=r"with 401\. It does not know the user, password or token that it was"):
+        FlinkClient(fake.url.replace("//", "//me:wrong@"), retries=0).jobs()
 
 
 def _redirected() -> FlinkClient:
@@ -128,11 +134,20 @@ def test_no_output_holds_a_secret(
         run(list(command))
     fake.intercept = lambda _method, _path: (200, b"<html>")
     run(["flink", "plan", "--url", url])
+    config = tmp_path / "elsewhere" / "streamtune.yaml"
+    monkeypatch.setenv("STREAMTUNE_CONFIG", str(config))
+    config.parent.mkdir()
+    access = f"{{headers: {{Authorization: Bearer {SECRET}, X-Tenant: env:TENANT}}}}"
+    config.write_text(f"engines: {{flink: {{url: {url}, access: {access}}}}}\n")
+    run(["config", "show", "engines.flink"])
+    run(["config", "show", "--json"])
+    run(["flink", "status"])
+    config.unlink()
     with AuditTrail(audit) as trail:
         trail.write("attached", {"url": url})
     shown = capsys.readouterr()
     texts = [shown.out, shown.err, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
-    assert shown.out
+    assert "env:TENANT" in shown.out
     assert not [text for text in texts if SECRET in text]
 
 

@@ -129,7 +129,9 @@ def test_nothing_half_written_is_under_another_name(tmp_path: Path, monkeypatch:
     entry = Underway(url="http://flink", job_id="j", job_name="n", jar_id="jar")
     monkeypatch.setattr(Path, "replace", lambda *_: None)
     Journal(tmp_path).write(entry)
-    assert list(tmp_path.iterdir()) == [unfinished_file(tmp_path / "j.json")]
+    [half] = tmp_path.iterdir()
+    assert half == unfinished_file(tmp_path / "j.json")
+    assert half.stat().st_mode & 0o077 == 0, "a job's arguments may hold its passwords"
 
 
 def test_another_cluster_is_not_meant(tmp_path: Path) -> None:

@@ -41,12 +41,27 @@ def test_without_the_adaptive_scheduler_a_jar_and_a_savepoint_folder_are_needed(
     fake.scheduler = "default"
     assert finding(preflight(fake).cluster(), "scheduler").verdict == "failed"
     found = preflight(fake, has_program=True).cluster()
+    assert finding(found, "scheduler").verdict == "warning"
+    assert "FLINK-38770" in finding(found, "scheduler").seen
+    fake.options["state.savepoints.dir"] = "s3://savepoints"
+    assert any("FLINK-38770" in told for told in preflight(fake, has_program=True).check_cluster())
+    del fake.options["state.savepoints.dir"]
+    fake.version = "1.20.5"
+    found = preflight(fake, has_program=True).cluster()
     assert finding(found, "scheduler").verdict == "ok"
     assert finding(found, "savepoints").verdict == "failed"
     fake.options["state.savepoints.dir"] = "s3://savepoints"
     assert finding(preflight(fake, has_program=True).cluster(), "savepoints").verdict == "ok"
     fake.options["web.submit.enable"] = "false"
     assert "takes no jobs" in finding(preflight(fake, has_program=True).cluster(), "scheduler").seen
+
+
+def test_who_asked_for_restarts_is_not_told_of_live_rescaling(fake: FakeFlink) -> None:
+    fake.options["state.savepoints.dir"] = "s3://savepoints"
+    found = finding(preflight(fake, mode="restart").cluster(), "scheduler")
+    assert (found.verdict, "mode is restart" in found.seen) == ("failed", True)
+    assert "set engines.flink.rescale.mode: auto" in found.to_do
+    assert finding(preflight(fake, mode="restart", has_program=True).cluster(), "scheduler").verdict == "warning"
 
 
 @pytest.mark.parametrize("age_s", [None, 4000.0])
@@ -99,6 +114,10 @@ def test_the_doctor_prints_a_list_and_fails_where_something_is_wrong(
     fake.checkpoint_age_s = 3.0
     assert not run()
     assert "checkpoint" in capsys.readouterr().out
+    fake.intercept = lambda _method, _path: (401, b"")
+    assert run("--json") == 2
+    [told] = json.loads(capsys.readouterr().out)
+    assert told["seen"].endswith("set STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and STREAMTUNE_FLINK_PASSWORD")
 
 
 @pytest.mark.parametrize(("pressure", "words"), [({"max_heap_share": 0.8}, "heap"), ({"max_gc_share": 0.2}, "garbage")])

@@ -316,16 +316,19 @@ class FlinkClient:
 
 
 def _refusal(what: str, answer: httpx.Response) -> EngineError:
-    message = f"{what} was answered with {answer.status_code}: {_reason(answer)}"
+    message = f"{what} was answered with {answer.status_code}" + (f": {_reason(answer)}" if answer.content else "")
     if answer.status_code == 401:
+        told = "authorization" in answer.request.headers
         return FlinkRefusedError(
-            f"{message}. It wants to know who you are: set STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and "
-            "STREAMTUNE_FLINK_PASSWORD"
+            f"{message}. "
+            + ("It does not know the user, password or token that it was given" if told else "It asks who you are")
+            + ": set STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and STREAMTUNE_FLINK_PASSWORD"
         )
     if answer.status_code == 403:
         return FlinkRefusedError(f"{message}. You are known there, but not allowed to do this: ask for the right")
     if answer.status_code == 404:
-        return FlinkNotFoundError(message)
+        where = "" if answer.content else ": check the address and its path"
+        return FlinkNotFoundError(f"{message}{where}")
     if answer.status_code >= 500 and not _is_final(answer):
         return FlinkUnreachableError(message)
     return FlinkRefusedError(message)

@@ -103,6 +103,8 @@ class FlinkEngine(Engine):
         if len(wanted) == 1:
             return wanted[0]
         names = ", ".join(f"{job.id} ({job.name})" for job in running) or "none"
+        if not running and job_id is None:
+            raise EngineError(f"no job runs at {self.client.url}: start one first")
         if job_id is None:
             raise EngineError(f"say which job with --job: running are {names}")
         if wanted:

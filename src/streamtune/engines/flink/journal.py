@@ -50,7 +50,8 @@ class Journal:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             scratch = unfinished_file(self._path(entry))
-            with scratch.open("w", encoding="utf-8") as file:
+            # For the user alone: the arguments of a job may hold its passwords.
+            with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
                 file.write(entry.model_dump_json(indent=1))
                 file.flush()
                 os.fsync(file.fileno())

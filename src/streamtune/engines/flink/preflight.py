@@ -19,6 +19,8 @@ _FAILED_AT_THE_START = 3
 _FIRST_ONE = "wait for the first one: nothing is rescaled before it has completed"
 _HEAP_USED, _HEAP_MAX = "Status.JVM.Memory.Heap.Used", "Status.JVM.Memory.Heap.Max"
 _GC_TIME = "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
+# Parallelism of jobs that are started over REST is lost on the way: FLINK-38770.
+_IGNORE_PLANS = ("2.0.", "2.1.", "2.2.", "2.3.")
 _SAVEPOINT_FOLDERS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
 
 
@@ -43,7 +45,8 @@ class Preflight:
     def cluster(self) -> list[Finding]:
         overview = self.client.overview()
         options = self.options()
-        adaptive = options.get("jobmanager.scheduler", "").lower() == "adaptive"
+        has_adaptive = options.get("jobmanager.scheduler", "").lower() == "adaptive"
+        adaptive = has_adaptive and self.settings.mode != "restart"
         found = [
             Finding("Flink", "ok", f"{overview.version} at {self.client.url}"),
             Finding(
@@ -58,7 +61,7 @@ class Preflight:
         if adaptive:
             found.append(Finding("scheduler", "ok", "adaptive: jobs are rescaled live"))
         else:
-            found.append(self._without_adaptive(options))
+            found.append(self._without_adaptive(options, overview.version))
         folder = self.settings.savepoint_folder or next(
             (options[key] for key in _SAVEPOINT_FOLDERS if key in options), ""
         )
@@ -136,11 +139,13 @@ class Preflight:
                 f"a TaskManager spends {found[_GC_TIME] / 1000:.0%} of its time on garbage: nothing is rescaled now"
             )
 
-    def check_cluster(self) -> None:
-        """Refuse what cannot work, before anything is measured."""
-        for found in self.cluster():
+    def check_cluster(self) -> list[str]:
+        """Refuse what cannot work, before anything is measured; what may not work, in words."""
+        all_found = self.cluster()
+        for found in all_found:
             if found.verdict == "failed":
                 raise EngineError(f"{found.name}: {found.seen}: {found.to_do}")
+        return [f"{found.name}: {found.seen}: {found.to_do}" for found in all_found if found.verdict == "warning"]
 
     def options(self) -> dict[str, str]:
         try:
@@ -148,15 +153,21 @@ class Preflight:
         except (FlinkRefusedError, FlinkUnreachableError):
             return {}
 
-    def _without_adaptive(self, options: dict[str, str]) -> Finding:
-        name = options.get("jobmanager.scheduler", "default") or "default"
-        seen = f"{name.lower()}: jobs are rescaled by a savepoint and a new start"
+    def _without_adaptive(self, options: dict[str, str], version: str) -> Finding:
+        name = (options.get("jobmanager.scheduler", "default") or "default").lower()
+        live = "set jobmanager.scheduler: adaptive"
+        if name == "adaptive":
+            name, live = "adaptive, but engines.flink.rescale.mode is restart", "set engines.flink.rescale.mode: auto"
+        seen = f"{name}: jobs are rescaled by a savepoint and a new start"
         if not self.has_program:
-            to_do = "give the job's jar (--jar, --entry-class, --argument), or set jobmanager.scheduler: adaptive"
+            to_do = f"give the job's jar (--jar, --entry-class, --argument), or {live}"
             return Finding("scheduler", "failed", f"{seen}, and how to start the job is not known", to_do)
         if options.get("web.submit.enable", "true").lower() == "false":
-            to_do = "set web.submit.enable: true, or jobmanager.scheduler: adaptive"
+            to_do = f"set web.submit.enable: true, or {live}"
             return Finding("scheduler", "failed", f"{seen}, but the cluster takes no jobs over REST", to_do)
+        if version.startswith(_IGNORE_PLANS):
+            seen += f", and Flink {version} may ignore the plan of such a job (FLINK-38770)"
+            return Finding("scheduler", "warning", seen, f"{live}; a plan that is ignored is taken back")
         return Finding("scheduler", "ok", seen)
 
     @staticmethod
@@ -181,11 +192,11 @@ def _reactive() -> Finding:
 
 
 def look(steps: list[Callable[[], list[Finding]]]) -> list[Finding]:
-    """All findings; a step that fails is a finding itself, and the others go on."""
+    """All findings; a step that fails is the last finding: those after it would fail as well."""
     found: list[Finding] = []
     for step in steps:
         try:
             found += step()
         except EngineError as error:
-            found.append(Finding("Flink", "failed", str(error), "check the address and the cluster"))
+            return [*found, Finding("Flink", "failed", str(error))]
     return found

@@ -55,6 +55,7 @@ class Rescaler:
         self._client = client
         self._settings = settings
         self._journal = journal or Journal(None)
+        self._ignored: str | None = None  # what showed that this Flink ignores the plan of a job that is started again
 
     @cached_property
     def is_live_cluster(self) -> bool:
@@ -87,10 +88,17 @@ class Rescaler:
             )
             return job_id
         if program is None:
-            raise RescaleRefusedError(
-                f"job {job_id} cannot be rescaled live (that needs Flink's adaptive scheduler: jobmanager.scheduler: "
-                "adaptive), and how to start it again is not known: give its jar (--jar, --entry-class, --argument)"
+            why = (
+                "engines.flink.rescale.mode is restart"
+                if self._settings.mode == "restart"
+                else "that needs Flink's adaptive scheduler: jobmanager.scheduler: adaptive"
             )
+            raise RescaleRefusedError(
+                f"job {job_id} cannot be rescaled live ({why}), and how to start it again is not known: give its jar "
+                "(--jar, --entry-class, --argument)"
+            )
+        if self._ignored is not None and program.argument_of is None:
+            raise RescaleRefusedError(f"job {job_id} is not stopped again: {self._ignored}")
         return (yield from self._stop_and_restart(job_id, vertex_of, current, wanted, program))
 
     def _preflight(self, program: Program | None) -> Preflight:
@@ -177,9 +185,7 @@ class Rescaler:
         try:
             new_id = self.submit(program, wanted, vertex_of, savepoint)
             self._journal.write(entry.model_copy(update={"new_job_id": new_id}))
-            yield from self.wait_until_running(
-                new_id, self._settings.timeout_s, lambda: f"job {new_id} did not reach the plan", degrees
-            )
+            yield from self._wait_for_plan(new_id, degrees)
             self._journal.done(entry)
             return new_id
         except JobEndedError:  # from the savepoint, what it has done since would be done twice
@@ -193,6 +199,28 @@ class Rescaler:
                     self._journal.done(entry)
                 raise
             raise AssertionError("unreachable") from error
+
+    def _wait_for_plan(self, job_id: str, degrees: Mapping[str, int]) -> Steps[None]:
+        """Wait until a job that was started again runs on its plan; at once an error where Flink never heard of it."""
+        timeout_s = self._settings.timeout_s
+        details = yield from self.wait_until_running(job_id, timeout_s, lambda: f"job {job_id} did not start")
+        difference = _difference(details, degrees)
+        if difference is not None and self._is_fixed(job_id, degrees):
+            self._ignored = (
+                f"it was started with the plan, but {difference}: Flink 2.0 to 2.3 ignore {OVERRIDES_OPTION} for jobs "
+                "that come in over REST (FLINK-38770). Rescale live instead (jobmanager.scheduler: adaptive, "
+                "engines.flink.rescale.mode: auto)"
+            )
+            raise EngineError(f"job {job_id} is not on its plan: {self._ignored}")
+        yield from self.wait_until_running(job_id, timeout_s, lambda: f"job {job_id} did not reach the plan", degrees)
+
+    def _is_fixed(self, job_id: str, degrees: Mapping[str, int]) -> bool:
+        """Whether Flink has no intention to run the job at this parallelism, however many slots there are."""
+        try:
+            bounds = self._client.resource_requirements(job_id)
+        except EngineError:
+            return True  # not the adaptive scheduler: what it runs with now it keeps
+        return any(bounds[key].upper != degree for key, degree in degrees.items() if key in bounds)
 
     def _underway(
         self, job_id: str, vertex_of: Mapping[str, str], current: Plan, wanted: Plan, program: Program

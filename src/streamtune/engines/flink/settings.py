@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from streamtune.engines.base import MeasurementWindow
 from streamtune.errors import EngineError
@@ -64,11 +64,16 @@ class AccessSettings(Settings):
     token_env: str = Field(default="STREAMTUNE_FLINK_TOKEN", description="variable that holds a bearer token")
     token_file: Path | None = Field(default=None, description="file that holds the token instead")
     headers: dict[str, str] = Field(
-        default_factory=dict, description="further headers; a value is a text, env:NAME or file:PATH"
+        default_factory=dict, repr=False, description="further headers; a value is a text, env:NAME or file:PATH"
     )
     ca_file: Path | None = Field(default=None, description="certificates to trust, PEM; none: those of the system")
     client_cert: Path | None = Field(default=None, description="own certificate, PEM")
     client_key: Path | None = Field(default=None, description="key of the own certificate, where it is another file")
+
+    @field_serializer("headers", when_used="json")
+    def _without_secrets(self, headers: dict[str, str]) -> dict[str, str]:
+        """A value may be a password: only where it is read from is shown."""
+        return {name: value if value.startswith(("env:", "file:")) else "***" for name, value in headers.items()}
 
 
 class FlinkSettings(Settings):

@@ -1,14 +1,24 @@
-"""Splitting a SQL script into statements: at semicolons, but not in texts, comments and statement sets."""
+"""Splitting a SQL script into statements: at semicolons, but not in texts, comments and statement sets.
+
+Options (``SET 'key' = 'value'``) are Flink's SQL client's, not the table environment's: they are found here.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from streamtune.errors import EngineError
 
 # What a semicolon may hide in, and the semicolon itself.
 _TOKEN = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|`[^`]*`|\"(?:[^\"]|\"\")*\"|;|\b(?:BEGIN|CASE|END)\b", re.S | re.I
 )
 _SET = re.compile(r"\s*(?:EXECUTE\s+STATEMENT\s+SET|BEGIN\s+STATEMENT\s+SET\s*;)", re.I)
+
+_OPTION = re.compile(r"SET\s+('?)([\w.-]+)\1\s*=\s*(?:'((?:[^']|'')*)'|(\S+))", re.S | re.I)
+
+_STARTS_A_JOB = re.compile(r"(?:EXECUTE\s+)?(?:INSERT|STATEMENT\s+SET)\b", re.I)
 
 
 def statements(script: str) -> list[str]:
@@ -48,3 +58,28 @@ def statements(script: str) -> list[str]:
 def _of_set(statement: str) -> str:
     """The older spelling, BEGIN STATEMENT SET; … END, as the one that Flink's table environment takes."""
     return re.sub(r"^BEGIN\s+STATEMENT\s+SET\s*;", "EXECUTE STATEMENT SET BEGIN", statement, flags=re.I)
+
+
+def option_of(statement: str) -> tuple[str, str] | None:
+    """The option that a statement sets, with or without quotes, and its value; None for all other statements.
+
+    >>> option_of("SET 'execution.checkpointing.interval' = '10 s'")
+    ('execution.checkpointing.interval', '10 s')
+    >>> option_of("INSERT INTO t VALUES (1)")
+    """
+    match = _OPTION.fullmatch(statement)
+    if match is None:
+        return None
+    return match[2], match[4] if match[3] is None else match[3].replace("''", "'")
+
+
+def check_script(found: Sequence[str]) -> None:
+    """Refuse what would start no job, or a second one that Flink refuses when the first runs already."""
+    if all(option_of(one) for one in found):
+        raise EngineError("the SQL script is empty: it needs CREATE TABLE statements and one INSERT")
+    jobs = sum(_STARTS_A_JOB.match(one) is not None for one in found)
+    if jobs != 1:
+        raise EngineError(
+            f"the SQL script needs one INSERT, but has {jobs}: several go into one job as a statement set "
+            "(EXECUTE STATEMENT SET BEGIN …; …; END)"
+        )

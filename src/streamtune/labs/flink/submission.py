@@ -16,7 +16,7 @@ from streamtune.labs.flink.distribution import FlinkDistribution
 from streamtune.labs.flink.jar import EMULATED_JOB, SQL_JOB, workload_jar
 from streamtune.labs.flink.program import program_argument
 from streamtune.labs.flink.settings import WorkloadSettings
-from streamtune.labs.flink.sql_script import statements
+from streamtune.labs.flink.sql_script import check_script, option_of, statements
 
 
 class Submitter:
@@ -52,12 +52,17 @@ class Submitter:
         )
         return program, rates_file
 
-    def sql_program(self, script: str) -> Program:
-        """How to start a SQL script: statements end with semicolons, a statement set is one of them."""
+    def sql_program(self, script: str, name: str | None = None) -> Program:
+        """How to start a SQL script: statements end with semicolons, a statement set is one of them.
+
+        The job gets this name, and checkpoints as often as the settings say, unless the script sets them itself.
+        """
         found = statements(script)
-        if not found:
-            raise EngineError("the SQL script is empty: it needs CREATE TABLE statements and one INSERT")
-        return Program(self.jar_id, SQL_JOB, tuple(found))
+        check_script(found)
+        ours = {"execution.checkpointing.interval": f"{round(1000 * self._settings.checkpoint_s)} ms"}
+        if name is not None:
+            ours["pipeline.name"] = name
+        return Program(self.jar_id, SQL_JOB, (*map(_set, ours.items()), *map(_argument, found)))
 
     @staticmethod
     def offer(rates_file: Path, rates: Mapping[str, float]) -> None:
@@ -69,3 +74,13 @@ class Submitter:
             distribution = self._distribution or FlinkDistribution.find()
             self._jar_id = self._client.upload_jar(workload_jar(distribution))
         return self._jar_id
+
+
+def _argument(statement: str) -> str:
+    option = option_of(statement)
+    return statement if option is None else _set(option)
+
+
+def _set(option: tuple[str, str]) -> str:
+    """An option as ``SqlJob`` takes it."""
+    return f"SET {option[0]}={option[1]}"
