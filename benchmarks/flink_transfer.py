@@ -21,6 +21,7 @@ from streamtune.experiments.flink_transfer import (
     encoder_rows,
     first_plans,
     fold_of,
+    model_of,
     real_runs,
     simulated_runs,
 )
@@ -57,21 +58,25 @@ def summary(some: Sequence[FirstPlan]) -> dict[str, float]:
 
 
 def plans(simulated: list[Any], real: list[Any]) -> dict[str, Any]:
-    rows: dict[str, Any] = {}
-    for certainty in CERTAINTIES:
-        found: dict[str, list[FirstPlan]] = {}
-        for fold in range(FOLDS):
-            kept = [run for run in real if fold_of(run.job) != fold]
-            jobs = sorted({run.job for run in real if fold_of(run.job) == fold})
-            for label, history in (
-                ("real runs only", kept),
-                ("simulated only", simulated),
-                ("simulated and real", [*simulated, *kept]),
-            ):
-                found.setdefault(label, []).extend(first_plans(history, jobs, MULTIPLES, certainty))
-        for label, some in found.items():
-            rows.setdefault(label, {})[str(certainty)] = summary(some)
-            print(f"certainty {certainty:g}, {label:20} {summary(some)}", flush=True)
+    """First plans by certainty asked for; each history is fitted once, however many certainties there are."""
+    found: dict[str, dict[str, list[FirstPlan]]] = {}
+    by_simulation = model_of(simulated)
+    for fold in range(FOLDS):
+        kept = [run for run in real if fold_of(run.job) != fold]
+        jobs = sorted({run.job for run in real if fold_of(run.job) == fold})
+        models = {
+            "real runs only": model_of(kept),
+            "simulated only": by_simulation,
+            "simulated and real": model_of([*simulated, *kept]),
+        }
+        for label, model in models.items():
+            for certainty in CERTAINTIES:
+                some = found.setdefault(label, {}).setdefault(str(certainty), [])
+                some.extend(first_plans(model, jobs, MULTIPLES, certainty))
+    rows = {label: {key: summary(some) for key, some in cells.items()} for label, cells in found.items()}
+    for label, cells in rows.items():
+        for key, one in cells.items():
+            print(f"{label:20} certainty {key}: {one}", flush=True)
     return rows
 
 

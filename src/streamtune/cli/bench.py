@@ -35,7 +35,7 @@ def bench(
         typer.Argument(
             help="StreamTune: fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, "
             "learning-poor, sweep-error, sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for "
-            "all of them. First plans: coldstart, coldstart-certainty. "
+            "all of them. First plans: coldstart, coldstart-certainty, coldstart-zerotune. "
             "fig8 runs on a real Timely Dataflow, by itself. ZeroTune: zerotune-structures, -parallelism, -parameters, "
             "-data, -optimiser, -ablation, -speed, -real, or zerotune for all of them. Sundog: sundog-table2, -fig3, "
             "-table4, -table5, -table6, -fig4, -trends, -movietweetings, -spark-commits, or sundog for all of them. "
@@ -55,7 +55,11 @@ def bench(
     jobs: Annotated[int | None, typer.Option(min=1, help="zerotune: networks trained at the same time.")] = None,
     real_runs: Annotated[Path | None, typer.Option(help="zerotune-real: PDSP-Bench's runs.jsonl.gz.")] = None,
     light: Annotated[
-        bool, typer.Option("--light", help="coldstart: past operators alone; no encoders, clusters or ZeroTune.")
+        bool,
+        typer.Option(
+            "--light",
+            help="coldstart: past operators alone; no encoders, clusters or ZeroTune.",
+        ),
     ] = False,
     real_data: Annotated[
         Path | None, typer.Option(help="sundog: folder that holds movietweetings and spark-commits.")

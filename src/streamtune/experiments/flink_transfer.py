@@ -8,7 +8,7 @@ are held out in four folds; every number is over jobs that no model in its row h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamtune.dataflow import Plan, Run
+from streamtune.dataflow import Job, Plan, Run
 from streamtune.dataflow.features import CATEGORIES, STATIC_NUMBERS
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.simulator import simulate_once
@@ -173,30 +173,34 @@ class FirstPlan:
     log_errors: tuple[float, ...]
 
 
-def first_plans(
-    history: Sequence[Run], jobs: Sequence[str], multiples: Sequence[float], certainty: float | None = None
-) -> list[FirstPlan]:
-    """First plans of jobs from a history that does not hold them."""
+def model_of(history: Sequence[Run]) -> TransferModel:
+    """What a history's past operators teach."""
     past = past_of_runs(history)
-    model = TransferModel(fit_transfer(past), past)
-    found = []
-    for name in jobs:
-        workload = small_workload(name)
-        found += [_first_plan(model, workload, multiple, certainty) for multiple in multiples]
-    return found
+    return TransferModel(fit_transfer(past), past)
 
 
-def _first_plan(model: TransferModel, workload: Workload, multiple: float, certainty: float | None) -> FirstPlan:
-    job, rates = workload.spec.job, workload.rates_at(multiple)
+def first_plans(
+    model: TransferModel, jobs: Sequence[str], multiples: Sequence[float], certainty: float | None = None
+) -> list[FirstPlan]:
+    """First plans of jobs that the model's history does not hold."""
+    return [_first_plan(model, small_workload(name), multiple, certainty) for name in jobs for multiple in multiples]
+
+
+def plan_by(model: TransferModel, job: Job, rates: Mapping[str, float], certainty: float | None = None) -> Plan:
+    """The first plan of a job by what a history taught."""
     prior = model.prior(job, "global", Levels())
     settings = StreamTuneSettings()
     estimator = PosteriorEstimator(job, settings, None, prior)
     usual = {key: math.exp(one.log_selectivity) for key, one in prior.items()}
     demand = input_rates(job.dataflow, usual, rates)
     chosen = foresee(job, estimator, Situation(rates, demand, {}), prior, certainty or settings.first_certainty)
-    needs = true_needs(workload, rates)
+    return Plan({**job.initial_plan, **chosen.degrees})
+
+
+def _first_plan(model: TransferModel, workload: Workload, multiple: float, certainty: float | None) -> FirstPlan:
+    job, rates = workload.spec.job, workload.rates_at(multiple)
+    plan, needs = plan_by(model, job, rates, certainty), true_needs(workload, rates)
     inner = [operator.id for operator in job.dataflow.operators if not operator.is_source]
-    plan = Plan({**job.initial_plan, **chosen.degrees})
     errors = [math.log(plan[key] / needs[key]) for key in inner if needs[key] > 1]
     return FirstPlan(
         job.name,

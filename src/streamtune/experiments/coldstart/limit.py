@@ -37,13 +37,16 @@ def limit_plan(start: Start, certainty: float) -> Plan:
     return Plan(plan | {flow.operators[place].id: int(degree) for place, degree in zip(inner, chosen, strict=True)})
 
 
+# As many jobs as a platform has of a kind: each is asked for every certainty.
+_MOST_KEPT = 24
 _kept: dict[str, tuple[Floats, Floats]] = {}
 
 
 def _draws(workload: Workload) -> tuple[Floats, Floats]:
-    """Capacity (draws × operators × parallelism) and selectivity (draws × operators) by the law; the last is kept."""
+    """Capacity (draws × operators × parallelism) and selectivity (draws × operators) by the law; the last are kept."""
     if workload.name not in _kept:
-        _kept.clear()
+        if len(_kept) == _MOST_KEPT:
+            del _kept[next(iter(_kept))]
         _kept[workload.name] = _drawn(workload)
     return _kept[workload.name]
 

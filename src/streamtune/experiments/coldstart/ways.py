@@ -163,11 +163,11 @@ ZEROTUNE = Way("ZeroTune's advice", _by_zerotune(None), _ours_without_past)
 ZEROTUNE_FRUGAL = Way("ZeroTune, instances have a price", _by_zerotune(AdviceSettings()), _ours_without_past)
 BEFORE = by_our_prior("the encoder's thresholds, as before", AS_BEFORE)
 OURS = by_our_prior("the new prior")
+# Each without a level, or with the first ones alone; the whole prior is OURS.
 ABLATION = (
     by_our_prior("features alone", StreamTuneSettings(use_cluster=False, use_relatives=False, use_own_past=False)),
     by_our_prior("+ cluster", StreamTuneSettings(use_relatives=False, use_own_past=False)),
     by_our_prior("+ relatives", StreamTuneSettings(use_own_past=False)),
-    by_our_prior("+ own past: the new prior"),
     by_our_prior("without features", StreamTuneSettings(use_features=False)),
     by_our_prior("without relatives", StreamTuneSettings(use_relatives=False)),
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from streamtune.errors import StreamTuneError
 from streamtune.experiments.coldstart import bench as coldstart
+from streamtune.experiments.coldstart import restarts
 from streamtune.experiments.paper import main_grid, poor_readings, studies, sweeps
 from streamtune.experiments.paper.contest import Arena
 from streamtune.experiments.paper.findings import Finding
@@ -32,6 +33,7 @@ EXPERIMENTS: dict[str, Callable[[Arena], Finding]] = {
 BEYOND: dict[str, Callable[[Arena], Finding]] = {
     "coldstart": coldstart.coldstart,
     "coldstart-certainty": coldstart.choose_certainty,
+    "coldstart-zerotune": restarts.against_zerotune,
 }
 
 
