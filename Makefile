@@ -117,10 +117,15 @@ bench-paper: $(STAMP) java  ## the StreamTune paper's evaluation on the simulato
 bench-simulator-row: $(STAMP) java  ## StreamTune's own row of the main table of bench-paper, after a change of the tuner (a quarter of an hour, resumable)
 	@$(BIN)/python benchmarks/simulator_row.py
 
-bench-coldstart: $(STAMP) java  ## first plans by every way, the certainty they ask for, and poor readings (an hour; QUICK=--quick for minutes)
-	@$(BIN)/streamtune bench coldstart coldstart-certainty learning-poor $(QUICK) --work build/bench-coldstart --report build/coldstart.html --results benchmarks/results/coldstart.json
+LIGHT ?= --light
+bench-coldstart: $(STAMP) java  ## first plans by every way, the certainty they ask for, poor readings (half an hour, resumable; QUICK=--quick for minutes, LIGHT= with encoders: much longer)
+	@$(BIN)/streamtune bench coldstart $(LIGHT) $(QUICK) --work build/bench-coldstart --report build/coldstart.html --results benchmarks/results/coldstart.json
+	@$(BIN)/python benchmarks/coldstart_pictures.py
+	@$(BIN)/streamtune bench coldstart-certainty $(LIGHT) --seeds 0,1 $(QUICK) --work build/bench-coldstart --results benchmarks/results/coldstart-certainty.json
+	@$(BIN)/streamtune bench learning-poor $(QUICK) --work build/bench-coldstart --results benchmarks/results/learning-poor.json
+	@$(BIN)/streamtune bench coldstart-zerotune $(LIGHT) --seeds 0 $(QUICK) --work build/bench-coldstart --results benchmarks/results/coldstart-zerotune.json
 
-bench-speed: $(STAMP)  ## how long a recommendation takes (MODEL=a bundle with past operators)
+bench-speed: $(STAMP) java  ## how long a recommendation takes (MODEL=a bundle with past operators; else one is made)
 	@$(BIN)/python benchmarks/recommendation_speed.py $(MODEL)
 
 bench-history: $(STAMP) java  ## labelling and featurising 0.1 to 10 million runs on Spark (half an hour, 10 GB of disk; resumable)

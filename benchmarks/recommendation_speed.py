@@ -1,15 +1,17 @@
 """How long a recommendation takes: over the operators of a job, and over the length of its history.
 
-    python benchmarks/recommendation_speed.py MODEL
+    python benchmarks/recommendation_speed.py [MODEL]
 
-MODEL is a bundle with past operators ('streamtune pretrain'). Random jobs of 10 to 120 operators: making the tuner
-(assigning the model, finding relatives), its first recommendation with nothing seen, then learning and recommending
-over 500 observations. Medians of five jobs each, in ms; target: 60 operators under 50 ms first, under 10 ms after.
+MODEL is a bundle with past operators ('streamtune pretrain'); without it one is made of 3,000 simulated runs and kept
+in ``build/bench-speed``. Random jobs of 10 to 120 operators: making the tuner (assigning the model, finding relatives),
+its first recommendation with nothing seen, then learning and recommending over 500 observations. Medians of five jobs
+each, in ms; target: 60 operators under 50 ms first, under 10 ms after.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from datetime import UTC, datetime
@@ -18,6 +20,7 @@ from statistics import median
 
 from streamtune.dataflow import Observation
 from streamtune.engines.simulator import simulate_once
+from streamtune.experiments.platform import Platform
 from streamtune.models.assigned import AssignedModel
 from streamtune.models.bundle import ModelBundle
 from streamtune.tuners import StreamTune
@@ -55,7 +58,8 @@ def measure(workload: Workload, bundle: ModelBundle) -> dict[str, float]:
 
 
 def main() -> None:
-    bundle = ModelBundle.load(Path(sys.argv[1]))
+    told = sys.argv[1:]
+    bundle = ModelBundle.load(Path(told[0])) if told else Platform(runs=3_000).model(Path("build/bench-speed"), print)
     warm = random_job(1, 8).spec.job
     StreamTune(warm, model=AssignedModel.of(bundle, warm)).foresee(
         {}
@@ -66,7 +70,9 @@ def main() -> None:
         rows.append({"operators": size, **{key: round(median(one[key] for one in found), 2) for key in found[0]}})
         print(rows[-1], flush=True)
     past = 0 if bundle.transfer is None else len(bundle.transfer.past.job_rows)
-    RESULTS.write_text(json.dumps({"past_jobs": past, "ms": rows}, indent=1) + "\n", encoding="utf-8")
+    load = round(os.getloadavg()[0], 1)
+    print(f"{past} past jobs, load of the machine at the end {load}")
+    RESULTS.write_text(json.dumps({"past_jobs": past, "load": load, "ms": rows}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from streamtune.experiments.coldstart.ways import (
 )
 from streamtune.experiments.paper.contest import Arena, Scale
 from streamtune.experiments.paper.findings import COLOURS, Check, Finding, Shown, axes, svg
-from streamtune.tuners import StreamTuneSettings
+from streamtune.tuners import StreamTune, StreamTuneSettings
 
 KINDS = (NEVER_SEEN, RELATIVES, REDEPLOYED)
 CERTAINTIES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -43,6 +43,7 @@ class ColdArena:
     _starts: dict[int, list[Start]] = field(default_factory=dict)
     _known: dict[int, Knowledge] = field(default_factory=dict)
     _oracles: dict[tuple[str, float], int] = field(default_factory=dict)
+    _tuners: dict[tuple[int, str], StreamTune] = field(default_factory=dict)
 
     @property
     def seeds(self) -> list[int]:
@@ -125,7 +126,9 @@ class ColdArena:
 
         def ours(start: Start) -> Plan:
             job = start.workload.spec.job
-            foreseen = self.known(seed).streamtune(job).first_plan(start.rates, certainty)
+            if (seed, job.name) not in self._tuners:  # made once for all rates and certainties
+                self._tuners[seed, job.name] = self.known(seed).streamtune(job)
+            foreseen = self._tuners[seed, job.name].first_plan(start.rates, certainty)
             assert foreseen is not None
             return Plan({**job.initial_plan, **foreseen.degrees})
 
