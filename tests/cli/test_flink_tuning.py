@@ -10,6 +10,7 @@ import pytest
 
 from engines.flink.fake_flink import FakeFlink
 from streamtune.cli import main
+from streamtune.cli.ahead import LookingAhead
 from streamtune.cli.first_plan import PlanQuestion, answer_plan
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.clock import SystemClock
@@ -160,3 +161,14 @@ def test_a_busy_day_is_planned_for_without_touching_the_job(
     assert sum(found["rates"].values()) == pytest.approx(800, rel=0.02)
     assert found["extrapolation"]["times_highest_seen"] > 1
     assert not [request for request in fake.requests if not request.startswith("GET")]
+
+
+def test_with_a_forecast_the_job_grows_before_the_rise(fake: FakeFlink, tmp_path: Path) -> None:
+    """Every day at midnight 400/s become 770/s, and midnight is next: 8 subtasks of 100/s, not 4."""
+    rates = tmp_path / "rates.csv"
+    rates.write_text("".join(f"{3600 * hour},{770 if hour % 24 < 12 else 400}\n" for hour in range(72)))
+    make = LookingAhead.read(rates, None).around(lambda job: make_tuner("ds2", job))
+    with AuditTrail(None) as trail:
+        tuning = FlinkTuning(fake.url)
+        [outcome] = tune_flink(tuning, make, Guards(dry_run=True), WINDOW, trail, clock=fake.clock)
+    assert outcome.recommendation["Map"] == 8

@@ -23,6 +23,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     ("arguments", "message"),
     [
         ("--engine flink --rates pattern", "--rates has no effect with --engine flink, only with simulator and timely"),
+        ("--engine flink --prices p.yaml", "--prices weighs what is foreseen: add --forecast"),
         ("--engine flink --seed 0", "--seed has no effect with --engine flink"),
         ("--engine flink --report r.html", "--report has no effect with --engine flink"),
         ("--engine flink --bias 0.1", "--bias has no effect with --engine flink, only with simulator"),

@@ -15,7 +15,7 @@ def run(method: str, repetition: int, backpressured_s: float, hours: float) -> d
     return {
         "trace": "taxi",
         "method": method,
-        "setting": {"level": 0.5, "headroom": 0.0, "change": 0.01},
+        "setting": {"short": 0.5, "change": 0.01},
         "forecaster": "boosting",
         "day": 113,
         "repetition": str(repetition),

@@ -16,12 +16,14 @@ from streamtune.dataflow.spec import JobSpec
 from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.simulator import Simulator, SimulatorSettings
 from streamtune.engines.simulator.metrics import EPOCH
+from streamtune.engines.simulator.oracle import find_oracle
 from streamtune.forecasts.series import RateSeries
 from streamtune.provisioning.prices import PriceList
 from streamtune.provisioning.settings import AheadSettings
 from streamtune.tuners import DS2
 from streamtune.tuners.ahead import Ahead
 from streamtune.tuners.base import Tuner
+from streamtune.tuners.streamtune import StreamTune
 from streamtune.workloads import load
 
 WINDOW = 300.0
@@ -173,3 +175,21 @@ def test_means_of_steps_hold_where_nothing_was_seen() -> None:
     assert past is not None
     assert len(past) == 5
     assert past.values == pytest.approx([past.values[0]] * 5)
+
+
+def test_the_price_of_being_short_leads_from_the_cheapest_plan_to_the_safest() -> None:
+    """StreamTune's belief is weighed: at least what the median needs, and the more the dearer being short is."""
+    job = spec()
+    seen = observed(job, Plan(dict.fromkeys(job.job.dataflow.index, 40)))
+    plans = []
+    for short_hour in (0.01, 1.0, 100.0):
+        prices = PriceList(short_hour=short_hour, change=0.0)
+        tuner = Ahead(StreamTune(job.job), Told(2.0, 2.0), prices=prices, settings=AheadSettings(within_step_sd=0.2))
+        for one in seen:
+            tuner.learn(one)
+        plans.append(tuner.recommend(seen[-1]).plan)
+    assert plans[0].total < plans[1].total < plans[2].total
+    doubled = {key: 2 * rate for key, rate in job.job.source_rates.items()}
+    least = find_oracle(job.job, job.physics or {}, doubled).plan
+    tuned = [one.id for one in job.job.dataflow.operators if not one.is_source]
+    assert all(plans[2][key] >= least[key] for key in tuned)

@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.output import err, out, print_json, styled
-from streamtune.cli.tune import BacklogOption
+from streamtune.cli.tune_options import BacklogOption
 from streamtune.errors import StreamTuneError
 from streamtune.models.names import check_model
 from streamtune.outputs import check_folder, check_outputs, write_whole

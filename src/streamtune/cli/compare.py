@@ -13,7 +13,8 @@ from rich.table import Table
 from streamtune.cli.options import current_config
 from streamtune.cli.output import err, out, print_json
 from streamtune.cli.simulate import BiasOption, JobArgument, JsonOption, NoiseOption
-from streamtune.cli.tune import CostModelOption, ModelOption, tuner_settings
+from streamtune.cli.tune import tuner_settings
+from streamtune.cli.tune_options import CostModelOption, ModelOption
 from streamtune.control.guards import Guards
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.outputs import check_outputs

@@ -20,6 +20,8 @@ ENGINE_OPTIONS = {
             "watch_s",
             "max_per_hour",
             "rate_change",
+            "forecast",
+            "prices",
             "store",
         }
     ),
@@ -55,6 +57,8 @@ def refuse_without_effect(context: typer.Context, engine: str, tuner: str) -> No
                 f"{spelled[name]} has no effect with --tuner {tuner}, only with {', '.join(sorted(tuners))}: "
                 "leave it out"
             )
+    if "prices" in given and "forecast" not in given:
+        raise StreamTuneError("--prices weighs what is foreseen: add --forecast, or leave it out")
     for name in ("entry_class", "argument"):
         if name in given and "jar" not in given:
             raise StreamTuneError(f"{spelled[name]} says how to start the job's jar again: give --jar as well")

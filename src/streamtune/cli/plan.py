@@ -11,7 +11,7 @@ from rich.table import Table
 from streamtune.cli.effect import is_given
 from streamtune.cli.output import err, out, plain, print_json
 from streamtune.cli.simulate import JsonOption, RateOption
-from streamtune.cli.tune import ModelOption
+from streamtune.cli.tune_options import ModelOption
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:

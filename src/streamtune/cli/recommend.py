@@ -11,7 +11,7 @@ import typer
 from streamtune.cli.options import resolved, setting
 from streamtune.cli.output import err, operator_table, out, print_json
 from streamtune.cli.simulate import JobArgument, JsonOption, RateOption
-from streamtune.cli.tune import ModelOption, StateOption
+from streamtune.cli.tune_options import ModelOption, StateOption
 from streamtune.engines.simulator.settings import SimulatorWindow
 from streamtune.errors import StreamTuneError
 from streamtune.outputs import check_outputs, check_picture

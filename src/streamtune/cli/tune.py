@@ -15,6 +15,15 @@ from streamtune.cli.lease import StoreOption, job_lease
 from streamtune.cli.options import current_config, resolved, setting
 from streamtune.cli.output import err, out, print_json, styled
 from streamtune.cli.simulate import JsonOption
+from streamtune.cli.tune_options import (
+    TUNER_HELP,
+    BacklogOption,
+    CostModelOption,
+    ForecastOption,
+    ModelOption,
+    PricesOption,
+    StateOption,
+)
 from streamtune.control.guards import Guards
 from streamtune.control.settings import SupervisorSettings
 from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow, RescaleSettings
@@ -32,32 +41,6 @@ if TYPE_CHECKING:
     from streamtune.dataflow.spec import JobSpec
     from streamtune.engines.base import MeasurementWindow
     from streamtune.tuners import Tuner
-
-TUNER_HELP = (
-    "Which method decides: streamtune, streamtune-paper, ds2, ds2-calibrated, conttune, flink-autoscaler, dhalion, "
-    "greedy or zerotune."
-)
-ModelOption = Annotated[
-    Path | None,
-    typer.Option("--model", help="A model bundle ('streamtune pretrain'): what past jobs taught. Without it, nothing."),
-]
-CostModelOption = Annotated[
-    Path | None,
-    typer.Option("--cost-model", help="A cost model ('streamtune costmodel train'), which zerotune decides by."),
-]
-StateOption = Annotated[
-    Path | None,
-    typer.Option("--state", help="Keep what this job teaches in this file, and go on from it next time."),
-]
-BacklogOption = Annotated[
-    float | None,
-    typer.Option(
-        "--backlog-growth",
-        min=0.0,
-        help="timely: a queue that grows by more than this share of its rate (say 0.03) is a bottleneck too, although "
-        "the 85 % rule passes it.",
-    ),
-]
 
 
 def tune(
@@ -127,6 +110,8 @@ def tune(
         int | None,
         setting(SupervisorSettings, "max_per_hour", help="flink: how often a job may be changed in an hour."),
     ] = None,
+    forecast: ForecastOption = None,
+    prices: PricesOption = None,
     store: StoreOption = None,
     without_checkpoint: Annotated[
         bool | None,
@@ -149,6 +134,7 @@ def tune(
       streamtune tune job.yaml --model model --state tuning.db --rates pattern --report report.html
       streamtune tune pqp-3way-0 --tuner ds2 --rates my-rates.yaml --exclude sink --json
       streamtune tune --engine flink --url http://jobmanager:8081 --model model --history runs --dry-run
+      streamtune tune --engine flink --watch 86400 --forecast rates.csv --prices prices.yaml
       streamtune tune nexmark-q3 --engine timely --changes 3 --backlog-growth 0.03
     """
     from streamtune.control.audit import AuditTrail
@@ -161,8 +147,13 @@ def tune(
     for one in (cost_model, start_from):
         check_cost_model(one)
     check_outputs((("--report", report), ("--audit", audit), ("--state", state)))
+    make = _tuner_maker(tuner, engine, model, cost_model, state, tune_sources=bool(tune_sources))
+    if forecast is not None:
+        from streamtune.cli.ahead import LookingAhead
+
+        make = LookingAhead.read(forecast, prices).around(make)
     session = TuneSession(
-        make=_tuner_maker(tuner, engine, model, cost_model, state, tune_sources=bool(tune_sources)),
+        make=make,
         guards=resolved(
             Guards,
             max_reconfigurations=max_reconfigurations,

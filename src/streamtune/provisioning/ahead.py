@@ -120,12 +120,10 @@ def plan_ahead(
     (1800.0, {'join': 3})
     """
     settings = settings or AheadSettings()
-    wanted = np.asarray(rates, dtype=np.float64) * (1 + settings.headroom)
+    wanted = np.asarray(rates, dtype=np.float64)
     if wanted.ndim != 1 or len(wanted) == 0 or not np.isfinite(wanted).all() or (wanted < 0).any():
         raise ProvisioningError("a plan needs at least one rate, each finite and at least 0")
-    if last_rate is not None and settings.hold_s > 0:
-        held = max(1, round(settings.hold_s / epoch_s))
-        wanted[:held] = np.maximum(wanted[:held], last_rate * (1 + settings.headroom))
+    wanted = held_up(wanted, last_rate or 0.0, epoch_s, settings) * (1 + settings.headroom)
     needed, short = needed_instances(wanted, capacities, settings.largest)
     now = np.array([current[key] for key in capacities], dtype=np.int64)
     price = prices.instance_per_epoch(epoch_s)
@@ -144,6 +142,16 @@ def plan_ahead(
         else prices.start * np.maximum(change, 0).sum() + prices.stop * np.maximum(-change, 0).sum()
     )
     return AheadPlan(tuple(capacities), counts, epoch_s, float(price * counts.sum() + turned), changes, short)
+
+
+def held_up(rates: Floats, last_rate: float, epoch_s: float, settings: AheadSettings) -> Floats:
+    """Rates that are not below the last one for as long as the settings say.
+
+    >>> held_up(np.array([1.0, 2.0, 3.0]), 2.5, 60.0, AheadSettings(hold_s=60.0)).tolist()
+    [2.5, 2.0, 3.0]
+    """
+    held = max(1, round(settings.hold_s / epoch_s)) if settings.hold_s > 0 else 0
+    return np.concatenate([np.maximum(rates[:held], last_rate), rates[held:]])
 
 
 def plan_stretches(needed: Counts, price: float, change: float, current: Counts | None = None) -> Counts:

@@ -22,6 +22,12 @@ class PriceList(Frozen):
     change: float = Field(
         default=0.01, ge=0, allow_inf_nan=False, description="One reconfiguration of a job: its downtime, its risk."
     )
+    short_hour: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="An hour in which a running job is short of instances; none: one level of the forecast is served.",
+    )
     cores: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="Cores of an instance of no other size.")
     gib: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="GiB of such an instance.")
 

@@ -44,6 +44,13 @@ class AheadSettings(Settings):
     hold_s: float = Field(
         default=0.0, ge=0, description="never plan below the last observed rate for so long: the anchor of the plan"
     )
+    within_step_sd: float = Field(
+        default=0.05,
+        ge=0,
+        lt=2,
+        description="how much the rate varies within a step of the forecast (standard deviation of its logarithm); "
+        "counts where the price list has a price for being short",
+    )
     largest: int | None = Field(default=None, ge=1, description="most instances of an operator, where limited")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Protocol
+from statistics import NormalDist
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from streamtune.forecasts.series import RateSeries
 from streamtune.provisioning.ahead import AheadPlan, plan_ahead
 from streamtune.provisioning.prices import PriceList
 from streamtune.provisioning.settings import AheadSettings
+from streamtune.provisioning.shortage import plan_weighed
+from streamtune.readings.curves import CapacityCurve
 from streamtune.tuners.base import Recommendation, Tuner
 
 Floats = npt.NDArray[np.float64]
@@ -32,6 +35,13 @@ class Foresight(Protocol):
     def coming(self, past: RateSeries) -> Floats:
         """Records/s to be ready for in each of the next steps; ``past`` ends now."""
         ...
+
+
+@runtime_checkable
+class Outlook(Protocol):
+    """A foresight that also says how sure it is: medians, and the standard deviation of their logarithm."""
+
+    def outlook(self, past: RateSeries) -> tuple[Floats, Floats]: ...
 
 
 class Foreseen:
@@ -53,6 +63,25 @@ class Foreseen:
     def coming(self, past: RateSeries) -> Floats:
         return np.asarray(self._forecaster.predict(past, self._horizon)[:, self._levels.index(self._level)])
 
+    def outlook(self, past: RateSeries) -> tuple[Floats, Floats]:
+        return outlook_of(self._forecaster.predict(past, self._horizon), self._levels)
+
+
+def outlook_of(quantiles: Floats, levels: Sequence[float]) -> tuple[Floats, Floats]:
+    """Median and spread of what ``… × levels`` says: the spread that the highest level has over the middle one.
+
+    >>> median, spread = outlook_of(np.array([[100.0, 120.0]]), (0.5, 0.9))
+    >>> median.tolist(), spread.round(3).tolist()
+    ([100.0], [0.142])
+    """
+    middle = min(range(len(levels)), key=lambda place: abs(levels[place] - 0.5))
+    highest = max(range(len(levels)), key=lambda place: levels[place])
+    median = np.maximum(quantiles[..., middle], 1e-9)
+    away = NormalDist().inv_cdf(levels[highest]) - NormalDist().inv_cdf(levels[middle])
+    if away <= 0:
+        return median, np.zeros_like(median)
+    return median, np.log(np.maximum(quantiles[..., highest], median) / median) / away
+
 
 class Ahead(Tuner):
     """Asks the inner tuner how many instances each coming rate needs, and QCESA when changing pays.
@@ -60,6 +89,10 @@ class Ahead(Tuner):
     Every observation adds to the past. The forecast says what is coming, the inner tuner's belief about capacities how
     many instances of each operator that takes, and :func:`plan_ahead` whether to change now, later or not at all.
     Backpressure that is there all the same is answered by the inner tuner at once; what is coming is kept.
+
+    With a price for being short (``PriceList.short_hour``) and a tuner that believes in curves, the forecast's spread,
+    what is not known about capacities and what waits are weighed against instances (:mod:`..provisioning.shortage`);
+    that price then says how much backpressure to live with, and what was seen in windows of uneven rates binds nobody.
 
     >>> from streamtune.tuners.ds2 import DS2
     >>> from streamtune.workloads import load
@@ -96,6 +129,7 @@ class Ahead(Tuner):
         # What the inner tuner said about rates, until it learns more or something else runs.
         self._said: dict[int, Plan] = {}
         self._said_about: Plan | None = None
+        self._is_weighed = False
 
     def learn(self, observation: Observation) -> None:
         self.inner.learn(observation)
@@ -114,7 +148,7 @@ class Ahead(Tuner):
         wanted = self._wanted(observation)
         if wanted is None:
             return self.inner.recommend(observation)
-        if not observation.has_backpressure:
+        if not observation.has_backpressure or self._is_weighed:
             return Recommendation(wanted, self._why(observation.plan, wanted))
         now = self.inner.recommend(observation)
         both = Plan({key: max(now.plan[key], wanted[key]) for key in wanted})
@@ -126,6 +160,10 @@ class Ahead(Tuner):
         past = self._past()
         if past is None or total <= 0:
             return None
+        curves = self._curves(observation)
+        self._is_weighed = bool(curves)
+        if curves:
+            return self._weighed(observation, past, curves)
         running = observation.plan
         if running != self._said_about:
             self._said, self._said_about = {}, running
@@ -136,6 +174,23 @@ class Ahead(Tuner):
         }
         rates = self._foresight.coming(past)
         return plan_ahead(rates, capacities, running, self._prices, self._foresight.step_s, self._settings, total)
+
+    def _curves(self, observation: Observation) -> Mapping[str, CapacityCurve]:
+        return {} if self._prices.short_hour is None else self.inner.capacity_curves(observation)
+
+    def _weighed(self, observation: Observation, past: RateSeries, curves: Mapping[str, CapacityCurve]) -> AheadPlan:
+        """What is cheapest when an hour of being short has a price."""
+        foresight, step_s = self._foresight, self._foresight.step_s
+        if isinstance(foresight, Outlook):
+            rates, spread = foresight.outlook(past)
+        else:
+            rates = foresight.coming(past)
+            spread = np.zeros_like(rates)
+        total = sum(observation.source_rates.values())
+        lags = (observation.operators[source.id].lag_records or 0.0 for source in self.job.dataflow.sources)
+        waiting = sum(lag for lag in lags if math.isfinite(lag)) / step_s
+        rates = np.concatenate([rates[:1] + waiting, rates[1:]])
+        return plan_weighed(rates, spread, curves, observation.plan, self._prices, step_s, self._settings, total)
 
     def _wanted(self, observation: Observation) -> Plan | None:
         if self._last is None or self._last[0] is not observation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from streamtune.dataflow import Job, Observation, Plan
+from streamtune.readings.curves import CapacityCurve
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class Tuner(ABC):
     def plan_at(self, observation: Observation, rates: Mapping[str, float]) -> Plan:
         """The plan it would choose if the sources were offered these rates instead."""
         return self.recommend(observation.model_copy(update={"source_rates": dict(rates)})).plan
+
+    def capacity_curves(self, observation: Observation) -> Mapping[str, CapacityCurve]:  # noqa: ARG002
+        """What is believed about the operators of which anything is known, for tuners that believe in curves."""
+        return {}
 
     def is_due(self, observation: Observation) -> bool:  # noqa: ARG002 - for tuners that look ahead
         """Whether to change now although nothing has happened yet."""

@@ -25,14 +25,13 @@ from streamtune.engines.simulator.oracle import find_oracle
 from streamtune.experiments.flink_jobs import small_workload
 from streamtune.experiments.provisioning.days import (
     LEVELS,
-    EngineClock,
-    Ledger,
+    PROACTIVE,
     Setting,
-    TracedSimulator,
-    chosen_for,
     peak_rate,
     row_of,
+    setting_of,
 )
+from streamtune.experiments.provisioning.traced_simulator import EngineClock, Ledger, TracedSimulator
 from streamtune.experiments.provisioning.traces import load_trace
 from streamtune.forecasts.selection import FORECASTERS, choose
 from streamtune.forecasts.series import DAY_S, RateSeries
@@ -40,7 +39,7 @@ from streamtune.forecasts.settings import ForecastSettings
 from streamtune.frozen import Frozen
 from streamtune.provisioning.prices import PriceList
 from streamtune.provisioning.settings import AheadSettings
-from streamtune.tuners.ahead import Ahead, Foreseen, Foresight
+from streamtune.tuners.ahead import Ahead, Foreseen, Foresight, Outlook
 from streamtune.tuners.base import Tuner
 from streamtune.tuners.ds2 import DS2
 from streamtune.tuners.settings import DS2Settings
@@ -48,6 +47,7 @@ from streamtune.tuners.streamtune import StreamTune
 
 Floats = npt.NDArray[np.float64]
 _CHANGES_PER_HOUR = 12  # of the trace
+_MOST_HOURS = 1.1  # over reactive StreamTune's
 _HOLDS_PER_EPOCH = 5  # moments of an epoch that the simulator's books tell apart
 
 
@@ -100,7 +100,16 @@ class CompressedForesight:
         return self.inner.step_s / self.compression
 
     def coming(self, past: RateSeries) -> Floats:
-        return self.inner.coming(RateSeries(past.values, self.inner.step_s, past.start_s))
+        return self.inner.coming(self._slowly(past))
+
+    def outlook(self, past: RateSeries) -> tuple[Floats, Floats]:
+        if isinstance(self.inner, Outlook):
+            return self.inner.outlook(self._slowly(past))
+        rates = self.coming(past)
+        return rates, np.zeros_like(rates)
+
+    def _slowly(self, past: RateSeries) -> RateSeries:
+        return RateSeries(past.values, self.inner.step_s, past.start_s)
 
 
 @dataclass(frozen=True)
@@ -150,8 +159,9 @@ class CompressedDay:
             StreamTune(job),
             CompressedForesight(self.foreseen.at(setting.level), study.compression),
             past=RateSeries(self.past.values, study.step_s, self.past.start_s),
-            prices=_prices(setting.change, study.compression),
-            settings=AheadSettings(headroom=setting.headroom),
+            prices=_prices(setting, study.compression),
+            # Looks end anywhere in an epoch, so that what is offered now may go on for most of one.
+            settings=AheadSettings(headroom=setting.headroom, hold_s=study.step_s),
         )
 
 
@@ -164,38 +174,35 @@ def epochs_of(trace: str, epoch_s: float) -> RateSeries:
     return RateSeries(minutes[:whole].reshape(-1, width).mean(axis=1), epoch_s, series.start_s)
 
 
-def _prices(change: float, compression: float) -> PriceList:
-    """An instance costs as much per hour of the trace as by default per hour."""
+def _prices(setting: Setting, compression: float) -> PriceList:
+    """An instance costs as much per hour of the trace as by default per hour, and being short as the setting says."""
     usual = PriceList()
     return PriceList(
-        per_core_hour=usual.per_core_hour * compression, per_gib_hour=usual.per_gib_hour * compression, change=change
+        per_core_hour=usual.per_core_hour * compression,
+        per_gib_hour=usual.per_gib_hour * compression,
+        short_hour=None if setting.short is None else setting.short * compression,
+        change=setting.change,
     )
-
-
-PROACTIVE = tuple(
-    Setting("ahead", headroom, level, change)
-    for level in LEVELS
-    for headroom in (0.0, 0.1, 0.2)
-    for change in (0.003, 0.01, 0.03)
-)
 
 
 def chosen_setting(trace: str, test_day: int, study: CompressedStudy) -> dict[str, Any]:
     """How proactive StreamTune is set on the test day, by the day before it, on the simulator, in compressed time.
 
-    The fewest backpressured moments at no more than 1.05 × the instance-hours of reactive StreamTune; where no setting
-    is within them, the fewest hours.
+    The dearest price of being short at no more than 1.1 × the instance-hours of reactive StreamTune: on one simulated
+    day hardly a moment is backpressured at any price, so moments do not tell prices apart. Where no setting is within
+    those hours, the fewest hours.
     """
     day = CompressedDay.of(trace, test_day - 1, test_day - 1, study)
     reactive = row_of(Setting("streamtune"), simulated_day(day, Setting("streamtune"), study))
     rows = [row_of(setting, simulated_day(day, setting, study)) for setting in PROACTIVE]
     least = min(rows, key=lambda row: (row["hours"], row["minutes"]))
-    chosen = chosen_for(reactive, rows) or Setting("ahead", least["headroom"], least["level"], least["change"])
+    within = [row for row in rows if row["hours"] <= _MOST_HOURS * reactive["hours"]]
+    chosen = setting_of(max(within, key=lambda row: (row["short"], -row["hours"]), default=least))
     return {
         "trace": trace,
         "validation_day": test_day - 1,
         "forecaster": day.forecaster,
-        "setting": {"headroom": chosen.headroom, "level": chosen.level, "change": chosen.change},
+        "setting": {"change": chosen.change, "short": chosen.short},
         "reactive": reactive,
         "rows": rows,
     }

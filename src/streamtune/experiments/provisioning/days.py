@@ -7,9 +7,11 @@ forecast says so. What counts is the simulator's truth minute by minute, not wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,20 +22,19 @@ from streamtune.control.controller import Controller
 from streamtune.control.guards import Guards
 from streamtune.control.settings import SupervisorSettings
 from streamtune.control.supervisor import Supervisor
-from streamtune.dataflow import BACKPRESSURE_SHARE, Observation, Plan
+from streamtune.dataflow import Plan
 from streamtune.dataflow.spec import JobSpec
-from streamtune.engines.base import Deployment, MeasurementWindow
-from streamtune.engines.simulator import Simulator, SimulatorSettings
-from streamtune.engines.simulator.kernel import BLOCKED
-from streamtune.engines.simulator.metrics import EPOCH, observation_of
+from streamtune.engines.base import MeasurementWindow
+from streamtune.engines.simulator import SimulatorSettings
 from streamtune.engines.simulator.oracle import find_oracle
+from streamtune.experiments.provisioning.traced_simulator import EngineClock, Ledger, TracedSimulator
 from streamtune.experiments.provisioning.traces import load_trace, scaled
 from streamtune.forecasts.boosting import QuantileBoosting
 from streamtune.forecasts.series import RateSeries
 from streamtune.frozen import Frozen
 from streamtune.provisioning.prices import PriceList
 from streamtune.provisioning.settings import AheadSettings
-from streamtune.tuners.ahead import Ahead
+from streamtune.tuners.ahead import Ahead, outlook_of
 from streamtune.tuners.base import Tuner
 from streamtune.tuners.ds2 import DS2
 from streamtune.tuners.settings import DS2Settings
@@ -42,7 +43,8 @@ from streamtune.workloads import load
 
 Floats = npt.NDArray[np.float64]
 LEVELS = (0.5, 0.7, 0.9)
-_WAITING_S = 1.0  # a minute counts when more than so many seconds of input wait at its end
+_OFTEN = 0.9  # the share of minutes by which the spread inside windows is judged: empty minutes say nothing about it
+_START_UP_S = 60.0  # counts for nobody
 
 
 class DayStudy(Frozen):
@@ -64,87 +66,7 @@ class Setting:
     headroom: float = 0.0
     level: float = 0.9
     change: float = 0.01  # price of a change, with the default price list
-
-
-@dataclass
-class Ledger:
-    """What really happened, minute by minute."""
-
-    minutes: int = 0
-    backpressured: int = 0
-    instance_s: float = 0.0  # of what can be tuned: sources run all the time
-    changes: int = 0
-
-
-class TracedSimulator(Simulator):
-    """The simulator with sources that follow a trace, whoever looks; it keeps the books as well.
-
-    Each rate holds for ``minute_s`` seconds: 60, or fewer where the trace runs faster than it was recorded.
-    """
-
-    def __init__(
-        self, spec: JobSpec, rates: Floats, settings: SimulatorSettings, seed: int, minute_s: float = 60.0
-    ) -> None:
-        super().__init__({spec.job.name: spec.physics or {}}, settings, seed=seed)
-        offered = spec.job.source_rates
-        self._shares = {key: rate / sum(offered.values()) for key, rate in offered.items()}
-        self._tuned = [one.id for one in spec.job.dataflow.operators if not one.is_source]
-        self._rates, self._minute_s, self.ledger = rates, minute_s, Ledger()
-        self.now_s = 0.0
-
-    @property
-    def is_over(self) -> bool:
-        return self.now_s >= self._minute_s * len(self._rates)
-
-    def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:
-        self.ledger.changes += 1
-        return super().rescale(deployment, plan)
-
-    def observe(self, deployment: Deployment, window: MeasurementWindow) -> Observation:
-        running = self._find(deployment)
-        simulation = running.simulation
-        self._live(deployment, max(0.0, running.changed_s + window.settle_s - simulation.now_s))
-        simulation.reset_totals()
-        begun = simulation.now_s
-        self._live(deployment, window.length_s)
-        seen = observation_of(simulation, running.random)
-        # What the sources were offered in the mean, as an engine measures it.
-        first, last = int(begun // self._minute_s), int(simulation.now_s // self._minute_s)
-        minutes = self._rates[first : max(first + 1, last)]
-        mean = float(minutes.mean()) if len(minutes) else float(self._rates[-1])
-        return seen.model_copy(update={"source_rates": {key: mean * share for key, share in self._shares.items()}})
-
-    def _live(self, deployment: Deployment, seconds: float) -> None:
-        simulation = self._find(deployment).simulation
-        end = simulation.now_s + seconds
-        while end - simulation.now_s > 1e-6:
-            minute = int((simulation.now_s + 1e-6) // self._minute_s)
-            rate = float(self._rates[min(minute, len(self._rates) - 1)])
-            simulation.set_rates({key: rate * share for key, share in self._shares.items()})
-            before = simulation.totals.sums[:, BLOCKED].copy()
-            # Downtimes end between two steps: a rest shorter than one is lived through whole.
-            step_s = max(min(end, self._minute_s * (minute + 1)) - simulation.now_s, self._settings.step_s)
-            simulation.advance(step_s)
-            blocked = (simulation.totals.sums[:, BLOCKED] - before).max() > BACKPRESSURE_SHARE * step_s
-            self.ledger.instance_s += sum(deployment.plan[key] for key in self._tuned) * step_s
-            self.now_s = simulation.now_s
-            if simulation.now_s >= self._minute_s * (minute + 1) - 1e-6:
-                self.ledger.minutes += 1
-                waiting = float(simulation.lag.sum()) > _WAITING_S * rate
-                self.ledger.backpressured += bool(blocked or waiting)
-
-
-class EngineClock:
-    """The simulator's own time, as the supervisor wants to know it."""
-
-    def __init__(self, engine: TracedSimulator) -> None:
-        self._engine = engine
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(EPOCH.timestamp() + self._engine.now_s, UTC)
-
-    def sleep(self, seconds: float) -> None:
-        """Time passes inside ``observe``."""
+    short: float | None = None  # price of an hour of being short, where that is weighed
 
 
 @dataclass(frozen=True)
@@ -155,7 +77,16 @@ class Days:
     minutes: Floats  # of all days
     windows: RateSeries  # means
     split: int  # windows that belong to the past
-    foreseen: Floats  # windows after the past × horizon × levels, each from what was known when its window began
+    # Minutes after the past × horizon × levels: what is coming from each on, by the whole windows that end there.
+    foreseen: Floats
+
+    @property
+    def within_step_sd(self) -> float:
+        """How far minutes rise above the mean of their window, in the past that may be learnt from."""
+        width = len(self.minutes) // len(self.windows)
+        past = np.maximum(self.minutes[: self.split * width].reshape(-1, width), 1e-9)
+        risen = np.log(np.quantile(past / past.mean(axis=1, keepdims=True), _OFTEN))
+        return max(0.0, float(risen / NormalDist().inv_cdf(_OFTEN)))
 
     @classmethod
     def of(cls, trace: str, first_day: float, days: float, settings: DayStudy) -> Days:
@@ -171,8 +102,20 @@ class Days:
         windows = RateSeries(means, settings.window_s, series.start_s + first_day * 86_400)
         forecaster = QuantileBoosting()
         forecaster.fit(windows.until(split), settings.horizon, LEVELS)
-        foreseen = forecaster.predict_many(windows, np.arange(split, len(windows)), settings.horizon)
+        foreseen = _by_minutes(forecaster, minutes[:whole], windows, split, settings.horizon)
         return cls(spec, minutes[:whole], windows, split, foreseen)
+
+
+def _by_minutes(forecaster: QuantileBoosting, minutes: Floats, windows: RateSeries, split: int, horizon: int) -> Floats:
+    """Downtimes move the looks off the windows; who looks at a minute knows all up to it, and nothing later."""
+    width = len(minutes) // len(windows)
+    rows = np.empty((width * (len(windows) - split), horizon, len(LEVELS)))
+    for late in range(width):
+        means = minutes[late : len(minutes) - (width - late) % width].reshape(-1, width).mean(axis=1)
+        moved = RateSeries(means, windows.step_s, windows.start_s + 60.0 * late)
+        known = np.minimum(np.arange(split, len(windows)), len(means))
+        rows[late::width] = forecaster.predict_many(moved, known, horizon)
+    return rows
 
 
 def peak_rate(spec: JobSpec, instances: int) -> float:
@@ -188,38 +131,48 @@ def peak_rate(spec: JobSpec, instances: int) -> float:
 
 @dataclass(frozen=True)
 class _Tabled:
-    """Forecasts that were worked out for all windows in one go: row k from the first k windows alone."""
+    """Forecasts that were worked out for all minutes in one go, each from what was there before it."""
 
     step_s: float
-    first: int
-    rows: Floats  # windows × horizon
+    rows: Floats  # minutes × horizon × levels
+    levels: tuple[float, ...]
+    now_s: Callable[[], float]  # since the first minute of the rows
 
-    def coming(self, past: RateSeries) -> Floats:
-        return np.asarray(self.rows[min(max(len(past) - self.first, 0), len(self.rows) - 1)])
+    def _row(self) -> Floats:
+        return np.asarray(self.rows[min(int((self.now_s() + 1e-6) // 60), len(self.rows) - 1)])
+
+    def coming(self, _past: RateSeries) -> Floats:
+        return self.outlook(_past)[0]
+
+    def outlook(self, _past: RateSeries) -> tuple[Floats, Floats]:
+        return outlook_of(self._row(), self.levels)
 
 
-def _perfect(days: Days, horizon: int) -> _Tabled:
-    """Knows the mean of each coming window."""
-    ahead = np.arange(days.split, len(days.windows))[:, None] + np.arange(horizon)
-    rows = days.windows.values[np.minimum(ahead, len(days.windows) - 1)]
-    return _Tabled(days.windows.step_s, days.split, rows)
+def _perfect(days: Days, first: int, settings: DayStudy) -> Floats:
+    """The mean of each coming window, from every minute on."""
+    width = len(days.minutes) // len(days.windows)
+    sums = np.concatenate([[0.0], np.cumsum(days.minutes)])
+    begins = np.arange(first * width, len(days.minutes))[:, None] + width * np.arange(settings.horizon)
+    begins = np.minimum(begins, len(days.minutes) - width)
+    means: Floats = (sums[begins + width] - sums[begins]) / width
+    return means[:, :, None]
 
 
-def tuner_for(days: Days, first: int, setting: Setting, settings: DayStudy) -> Tuner:
+def tuner_for(days: Days, first: int, setting: Setting, settings: DayStudy, now_s: Callable[[], float]) -> Tuner:
     """A method for the days that begin at window ``first``; nothing later than that is known to it, but to perfect."""
     job = days.spec.job
     if setting.method == "ds2":
         return DS2(job, DS2Settings(scaling_factor=setting.headroom))
     if setting.method == "streamtune":
         return StreamTune(job)
-    past = days.windows.until(first)
-    foresight = (
-        _perfect(days, settings.horizon)
-        if setting.method == "perfect"
-        else _Tabled(days.windows.step_s, days.split, days.foreseen[:, :, LEVELS.index(setting.level)])
-    )
-    ahead = AheadSettings(headroom=setting.headroom)
-    return Ahead(StreamTune(job), foresight, past=past, prices=PriceList(change=setting.change), settings=ahead)
+    width = len(days.minutes) // len(days.windows)
+    rows = days.foreseen[(first - days.split) * width :]
+    if setting.method == "perfect":
+        rows = _perfect(days, first, settings)
+    foresight = _Tabled(days.windows.step_s, rows, LEVELS[: rows.shape[2]], now_s)
+    ahead = AheadSettings(within_step_sd=days.within_step_sd)
+    prices = PriceList(change=setting.change, short_hour=setting.short)
+    return Ahead(StreamTune(job), foresight, past=days.windows.until(first), prices=prices, settings=ahead)
 
 
 def live_through(days: Days, first: int, end: int, setting: Setting, settings: DayStudy, seed: int = 0) -> Ledger:
@@ -231,10 +184,10 @@ def live_through(days: Days, first: int, end: int, setting: Setting, settings: D
     engine = TracedSimulator(days.spec, minutes, platform, seed)
     start = _starting_plan(days, float(minutes[0]))
     deployment = engine.deploy(days.spec.job, start)
-    engine.observe(deployment, MeasurementWindow(settle_s=0.0, length_s=60.0))  # start-up counts for nobody
+    engine.observe(deployment, MeasurementWindow(settle_s=0.0, length_s=_START_UP_S))
     engine.ledger = Ledger()
     window = MeasurementWindow(settle_s=0.0, length_s=settings.window_s)
-    tuner = tuner_for(days, first, setting, settings)
+    tuner = tuner_for(days, first, setting, settings, lambda: engine.now_s)
     controller = Controller(engine, tuner, Guards(max_reconfigurations=3), window)
     watch_s = 60.0 * len(minutes) - 2 * settings.window_s
     supervisor = Supervisor(SupervisorSettings(watch_s=watch_s, max_per_hour=12), clock=EngineClock(engine))
@@ -265,6 +218,7 @@ def row_of(setting: Setting, ledger: Ledger) -> dict[str, Any]:
         "headroom": setting.headroom,
         "level": setting.level,
         "change": setting.change,
+        "short": setting.short,
         "minutes": ledger.backpressured,
         "of_minutes": ledger.minutes,
         "hours": ledger.instance_s / 3600,
@@ -272,14 +226,19 @@ def row_of(setting: Setting, ledger: Ledger) -> dict[str, Any]:
     }
 
 
+def setting_of(row: Mapping[str, Any]) -> Setting:
+    return Setting(row["method"], row["headroom"], row["level"], row["change"], row["short"])
+
+
+def weighed(short: float) -> Setting:
+    """A change costs as much as three minutes of being short."""
+    return Setting("ahead", change=3 * short / 60, short=short)
+
+
 REACTIVE = (Setting("streamtune"), *(Setting("ds2", headroom) for headroom in (0.0, 0.1, 0.2, 0.3)))
 PROACTIVE = tuple(
-    Setting("ahead", headroom, level, change)
-    for level in LEVELS
-    for headroom in (0.0, 0.05, 0.1, 0.2)
-    for change in (0.003, 0.01, 0.03)
+    weighed(short) for short in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.2, 1.8, 3.0)
 )
-PERFECT = tuple(Setting("perfect", headroom, 0.5, 0.01) for headroom in (0.0, 0.1, 0.2))
 
 
 def compared_days(
@@ -300,41 +259,46 @@ def compared_days(
     # What is chosen on comes right before; two days of it have to do.
     test, before = (last - windows, last), last - windows
     chosen_on = (before - min(windows, round(2 * 86_400 / settings.window_s)), before)
-    rows: dict[str, list[dict[str, Any]]] = {"validation": [], "test": []}
-    for setting in (*REACTIVE, *PROACTIVE):
-        row = row_of(setting, live_through(whole, *chosen_on, setting, settings, seed))
-        rows["validation"].append(row)
-        progress(f"{trace} validation {_told(row)}")
-    chosen = {key: chosen_for(rival, rows["validation"]) for key, rival in _rivals(rows["validation"]).items()}
-    wanted = {one for one in chosen.values() if one is not None}
-    for setting in (*REACTIVE, *sorted(wanted, key=repr), *PERFECT):
-        row = row_of(setting, live_through(whole, *test, setting, settings, seed))
-        rows["test"].append(row)
-        progress(f"{trace} test {_told(row)}")
-    choices = {key: None if one is None else replace(one).__dict__ for key, one in chosen.items()}
+    validation = _all_lived(whole, chosen_on, (*REACTIVE, *PROACTIVE), settings, seed)
+    chosen = {key: chosen_for(rival, validation) for key, rival in _rivals(validation).items()}
+    wanted = sorted({one for one in chosen.values() if one is not None}, key=repr)
+    perfect = [replace(one, method="perfect") for one in wanted]
+    tested = _all_lived(whole, test, (*REACTIVE, *wanted, *perfect), settings, seed)
+    for part, rows in (("validation", validation), ("test", tested)):
+        for row in rows:
+            progress(f"{trace} {part} {_told(row)}")
     return {
         "trace": trace,
         "span": span,
         "settings": settings.model_dump(),
         "test_days": test_days,
-        "rows": rows,
-        "chosen": choices,
+        "rows": {"validation": validation, "test": tested},
+        "chosen": {key: None if one is None else asdict(one) for key, one in chosen.items()},
     }
+
+
+def _all_lived(
+    days: Days, span: tuple[int, int], wanted: Sequence[Setting], settings: DayStudy, seed: int
+) -> list[dict[str, Any]]:
+    """Each in a process of its own, as many at once as there are cores."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        lived = [pool.submit(live_through, days, *span, one, settings, seed) for one in wanted]
+        return [row_of(one, ledger.result()) for one, ledger in zip(wanted, lived, strict=True)]
 
 
 def _rivals(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {f"{row['method']} +{row['headroom']:g}": row for row in rows if row["method"] in ("streamtune", "ds2")}
 
 
-def chosen_for(rival: dict[str, Any], rows: list[dict[str, Any]]) -> Setting | None:
-    within = [row for row in rows if row["method"] == "ahead" and row["hours"] <= 1.05 * rival["hours"]]
+def chosen_for(rival: dict[str, Any], rows: list[dict[str, Any]], most_hours: float = 1.05) -> Setting | None:
+    within = [row for row in rows if row["method"] == "ahead" and row["hours"] <= most_hours * rival["hours"]]
     best = min(within, key=lambda row: (row["minutes"], row["hours"]), default=None)
-    return None if best is None else Setting(best["method"], best["headroom"], best["level"], best["change"])
+    return None if best is None else setting_of(best)
 
 
 def _told(row: dict[str, Any]) -> str:
     return (
-        f"{row['method']:10} +{row['headroom']:g} level {row['level']:g} change {row['change']:g}: "
+        f"{row['method']:10} +{row['headroom']:g} short {row['short']} change {row['change']:g}: "
         f"{row['minutes']} of {row['of_minutes']} min, {row['hours']:.0f} h, {row['changes']} changes"
     )
 
@@ -355,7 +319,7 @@ def day_rows(run: dict[str, Any]) -> list[dict[str, Any]]:
                 "hours": "–" if ours is None else f"{ours['hours'] / rival['hours']:.3f}",
                 "setting": "none within its hours"
                 if ours is None
-                else f"level {ours['level']:g}, +{ours['headroom']:g}, change {ours['change']:g}",
+                else f"short hour {ours.get('short') or 0:g}, change {ours['change']:g}",
             }
         )
     return rows

@@ -20,7 +20,7 @@ not say how many seconds a day would have.
   {peak} instances of the widest operator. Nothing about the day itself was used.
 - **Contenders** run side by side on one cluster, under the same supervisor with the same windows, guards and
   information. Proactive StreamTune's forecaster was chosen and fitted on the days before, its setting on the day before
-  on the simulator (`flink-choice`): the fewest backpressured moments at no more than 1.05 × the hours of reactive
+  on the simulator (`flink-choice`): the dearest price of being short at no more than 1.1 × the hours of reactive
   StreamTune; where no setting is within them, the fewest hours.
 - **Measured beside the tuners**, by a look at Flink's own counters every second: a second is backpressured when an
   operator was for more than a tenth of it; down is while not all subtasks run. Instances are those that ran, without
@@ -53,7 +53,7 @@ def _names(runs: Sequence[dict[str, Any]]) -> list[str]:
 def _told(setting: dict[str, Any] | None, forecaster: str) -> str:
     if setting is None:
         return ""
-    return f" ({forecaster}, level {setting['level']:g}, +{setting['headroom']:g}, change {setting['change']:g})"
+    return f" ({forecaster}, an hour of being short {setting['short']:g}, a change {setting['change']:g})"
 
 
 def _by_method(groups: dict[str, list[dict[str, Any]]]) -> str:

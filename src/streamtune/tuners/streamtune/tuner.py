@@ -10,6 +10,7 @@ from streamtune.dataflow import Job, Observation, Plan
 from streamtune.models.transfer.model import Levels, OperatorPrior
 from streamtune.readings import LabelSettings
 from streamtune.readings.capacity import SATURATED_SHARE
+from streamtune.readings.curves import CapacityCurve
 from streamtune.readings.labels import BOTTLENECK
 from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
 from streamtune.tuners.base import Recommendation, Tuner
@@ -131,6 +132,22 @@ class StreamTune(Tuner):
         """What the estimator thinks of every operator at the rates of this observation."""
         situation = self._situation(observation)
         return self._first_verdicts(situation) or self._estimator.judge(situation)
+
+    def capacity_curves(self, observation: Observation) -> dict[str, CapacityCurve]:
+        """The belief about every operator that has shown something, in records/s of the whole job."""
+        estimator = self._estimator
+        if not isinstance(estimator, PosteriorEstimator):
+            return {}
+        situation = self._situation(self._known.complete(observation))
+        means, sds = estimator.curves(situation)
+        total = sum(situation.source_rates.values())
+        found = {}
+        for place, key in enumerate(estimator.keys):
+            demand = situation.demand[key]
+            if estimator.is_known(key) and total > 0 and demand > 0 and math.isfinite(demand):
+                limit = self.job.limit_of(key)
+                found[key] = CapacityCurve(means[place, :limit] + math.log(total / demand), sds[place, :limit])
+        return found
 
     def first_plan(self, source_rates: Mapping[str, float], certainty: float | None = None) -> Foreseen | None:
         """The plan for rates at which the job was not seen, all operators together; None without any past."""
