@@ -27,6 +27,8 @@ def verdict(target: str, reached: Iterable[tuple[str, bool]]) -> str:
     - Target: at most 1 s. **Missed** in 1 of 2: nasa.
     """
     cases = list(reached)
+    if not cases:
+        return f"- Target: {target}. Not measured yet.\n"
     missed = list(dict.fromkeys(name for name, met in cases if not met))
     count = sum(not met for _, met in cases)
     told = f"**Missed** in {count} of {len(cases)}: {', '.join(missed)}" if missed else f"Met in all {len(cases)}"
