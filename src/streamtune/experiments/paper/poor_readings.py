@@ -154,7 +154,7 @@ def poor_readings(arena: Arena) -> Finding:
     return Finding(
         name="learning-poor",
         title="What the past is worth where readings are poor",
-        setting=f"{arena.scale.told_short()}; {', '.join(WORKLOADS)}",
+        setting=f"{arena.scale.replace(runs=arena.scale.sweep_runs).told_short()}; {', '.join(WORKLOADS)}",
         paper="The paper's own information is labels: whether an operator is a bottleneck.",
         tables=(
             Shown(
