@@ -99,6 +99,9 @@ bench: bench-simulator bench-similarity bench-cluster bench-labels bench-history
 bench-quality: $(STAMP)  ## sixty fixed cases of decision quality, against the stored scores (seconds)
 	@$(BIN)/python benchmarks/quality.py
 
+bench-drift: $(STAMP)  ## 2,000 windows of the same, then other code or data: the curve, into docs/images (a minute)
+	@$(BIN)/python benchmarks/drift.py
+
 bench-poisoned: $(STAMP)  ## a history a tenth of which lies: first plans, and jobs that run (a minute)
 	@$(BIN)/python benchmarks/poisoned.py
 
@@ -130,6 +133,9 @@ bench-speed: $(STAMP) java  ## how long a recommendation takes (MODEL=a bundle w
 
 bench-history: $(STAMP) java  ## labelling and featurising 0.1 to 10 million runs on Spark (half an hour, 10 GB of disk; resumable)
 	@$(BIN)/python benchmarks/history.py
+
+bench-small-files: $(STAMP) java  ## ingesting 1,000 to 100,000 files of one run each (a quarter of an hour; resumable)
+	@$(BIN)/python benchmarks/small_files.py
 
 bench-cluster: $(STAMP) java  ## clustering 20,000 runs on Spark
 	@$(BIN)/python benchmarks/cluster.py

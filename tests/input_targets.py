@@ -75,7 +75,7 @@ def _documents() -> list[Target]:
     hosts = b"- {name: h0, cpu: 4, memory_mb: 100, zone: x}\n- {name: h1, zone: y}\n"
     events = b"".join(json.dumps({"event": f"e{n}", "time": "2026-11-16T10:00:00Z"}).encode() + b"\n" for n in range(9))
     return [
-        Target("spec.yaml", spec.to_yaml().encode(), load_spec),
+        Target("spec.yaml", load("nexmark-q1").spec.to_yaml().encode(), load_spec),
         Target("spec.json", json.dumps(spec.to_mapping()).encode(), load_spec),
         Target("overrides.yaml", _OVERRIDES, load_overrides),
         Target("config.yaml", _CONFIG, _all_of_config),

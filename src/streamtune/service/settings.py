@@ -111,6 +111,9 @@ class Policy(Settings):
         return fnmatchcase(job, self.pattern) or fnmatchcase(f"{cluster}/{job}", self.pattern)
 
 
+_NO_POLICY = Policy()
+
+
 class WatchedCluster(Settings):
     """One cluster whose jobs are looked after."""
 
@@ -239,4 +242,4 @@ class ServiceSettings(Settings):
 
     def policy_for(self, cluster: str, job: str) -> Policy:
         """The first policy that matches; a job that none matches is observed."""
-        return next((policy for policy in self.policies if policy.matches(cluster, job)), Policy())
+        return next((policy for policy in self.policies if policy.matches(cluster, job)), _NO_POLICY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from functools import cache
 
 from pydantic import Field
 
@@ -30,10 +31,15 @@ class MeasurementError(Settings):
 
     def bias(self, operator_type: str) -> float:
         """The relative bias of an operator type; clipped at ±2.5 σ so that no draw is absurd."""
-        import numpy as np  # here, so that settings can be read without it
+        return self.bias_sigma * _bias_draw(self.seed, operator_type)
 
-        draw = np.random.default_rng([self.seed, zlib.crc32(operator_type.encode())]).standard_normal()
-        return self.bias_sigma * float(np.clip(draw, -2.5, 2.5))
+
+@cache
+def _bias_draw(seed: int, operator_type: str) -> float:
+    import numpy as np  # here, so that settings can be read without it
+
+    draw = np.random.default_rng([seed, zlib.crc32(operator_type.encode())]).standard_normal()
+    return float(np.clip(draw, -2.5, 2.5))
 
 
 class HostSettings(Settings):
