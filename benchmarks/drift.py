@@ -1,4 +1,4 @@
-"""``make bench-drift``: after 2,000 windows of the same, the code or the data of an operator changes. What is asked for?
+"""``make bench-drift``: 2,000 windows of the same, then the code or the data of an operator changes. What is asked for?
 
 Draws docs/images/drift.svg, instances of the operator window by window beside the fewest that keep up, and writes
 benchmarks/results/drift.json: for each change and each of SEEDS (5) noises, the window from which on the plan keeps up

@@ -3,7 +3,7 @@
 Job specs, overrides, config files, graphs, hosts, problems, samples, spaces, audit trails, Flink's answers, run records
 (Parquet, gzip), state files, bundles, knowledge bases and requests to the service (``tests/input_targets.py``). Writes
 benchmarks/results/input-fuzz.json and puts what was read badly into tests/fuzz_corpus, where a test reads it again.
-CASES (1000000), SEED (0), WORK (build/input-fuzz): slices of 20,000 are noted there, and the benchmark goes on from
+CASES (1000000), SEED (0), WORK (build/input-fuzz): slices of 2,000 are noted there, and the benchmark goes on from
 them; with SLICE_S it stops by itself after so many seconds.
 """
 
@@ -25,29 +25,42 @@ from input_targets import targets
 from small_model import write_small_model
 
 RESULTS = Path(__file__).parent / "results" / "input-fuzz.json"
-SLICE = 20_000
+SLICE = 2_000
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 # PyYAML takes ten times as long as all other readers: each of its targets is drawn a quarter as often.
 YAML_SHARE = 0.25
 
 
-def one_slice(seed: int, cases: int, model: Path) -> dict[str, Any]:
+def one_slice(seed: int, cases: int, every: list[Any], work: Path) -> dict[str, Any]:
     done: Counter[str] = Counter()
     bad: list[dict[str, str]] = []
-    with tempfile.TemporaryDirectory(prefix="streamtune-inputs-", dir=IN_MEMORY) as scratch:
-        sound, work = Path(scratch) / "sound", Path(scratch) / "work"
-        sound.mkdir()
-        work.mkdir()
-        every, draw = targets(sound, model), random.Random(seed)
-        often = [YAML_SHARE if target.name.endswith(".yaml") else 1.0 for target in every]
-        for _ in range(cases):
-            (target,) = draw.choices(every, often)
-            content = damaged(target, draw)
-            done[target.name] += 1
-            found = problem(target, content, work)
-            if found is not None:
-                bad.append({"target": target.name, "problem": found, "kept": keep(target, content).name})
+    draw = random.Random(seed)
+    often = [YAML_SHARE if target.name.endswith(".yaml") else 1.0 for target in every]
+    for _ in range(cases):
+        (target,) = draw.choices(every, often)
+        content = damaged(target, draw)
+        done[target.name] += 1
+        found = problem(target, content, work)
+        if found is not None:
+            bad.append({"target": target.name, "problem": found, "kept": keep(target, content).name})
     return {"seed": seed, "cases": dict(done), "bad": bad}
+
+
+def read_slices(first: int, cases: int, work: Path) -> None:
+    """All slices that are not noted yet, until time is up."""
+    until = time.monotonic() + float(os.environ.get("SLICE_S", "inf"))
+    with tempfile.TemporaryDirectory(prefix="streamtune-inputs-", dir=IN_MEMORY) as scratch:
+        sound, damaged_ones = Path(scratch) / "sound", Path(scratch) / "work"
+        sound.mkdir()
+        damaged_ones.mkdir()
+        every = targets(sound, work / "model")
+        for number in range(-(-cases // SLICE)):
+            note = work / f"{first + number}.json"
+            if note.exists() or time.monotonic() > until:
+                continue
+            found = one_slice(first + number, min(SLICE, cases - number * SLICE), every, damaged_ones)
+            note.write_text(json.dumps(found))
+            print(f"slice {number}: {len(found['bad'])} read badly", flush=True)
 
 
 def main() -> int:
@@ -56,14 +69,7 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     if not (work / "model").exists():
         write_small_model(work / "model")
-    until = time.monotonic() + float(os.environ.get("SLICE_S", "inf"))
-    for number in range(-(-cases // SLICE)):
-        note = work / f"{first + number}.json"
-        if note.exists() or time.monotonic() > until:
-            continue
-        found = one_slice(first + number, min(SLICE, cases - number * SLICE), work / "model")
-        note.write_text(json.dumps(found))
-        print(f"slice {number}: {len(found['bad'])} read badly", flush=True)
+    read_slices(first, cases, work)
     return summarised([json.loads(note.read_text()) for note in sorted(work.glob("*.json"))])
 
 

@@ -1,8 +1,9 @@
 """``make bench-small-files``: ingesting 1,000, 10,000 and 100,000 files of one run each, and as many runs in one file.
 
 Nine runs of ten belong to one job, days come in no order, and half of the records are of the older schema. Every run
-must be counted. Writes benchmarks/results/small-files.json after each size, and goes on behind what is there (``AGAIN=1``
-does not); FILES chooses other sizes. Processor time and peak memory are those of this process, the JVM and all workers.
+must be counted. Writes benchmarks/results/small-files.json after each size, and goes on behind what is there
+(``AGAIN=1`` does not); FILES chooses other sizes. Processor time and peak memory are those of this process,
+the JVM and all workers.
 """
 
 from __future__ import annotations

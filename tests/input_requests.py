@@ -64,7 +64,7 @@ class _Api:
         self._service = Api(folder, requests_per_minute=10**8, failures_per_minute=10**8)
         self._job = self._service.job.rpartition("/")[2]
         self._loop = asyncio.new_event_loop()
-        self._living: asyncio.Task[None] | None = None
+        self._living: asyncio.Task[Any] | None = None
         atexit.register(self._close)
 
     def _close(self) -> None:
@@ -89,7 +89,9 @@ class _Api:
             self._living = asyncio.create_task(self._live(self._waiting))
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait((request, answer))
-        return await answer
+        # A hang ends the task that lives on, and nobody would answer any more.
+        await asyncio.wait({answer, self._living}, return_when=asyncio.FIRST_COMPLETED)
+        return answer.result() if answer.done() else self._living.result()
 
     async def _live(self, waiting: asyncio.Queue[tuple[dict[str, Any], asyncio.Future[int]]]) -> None:
         while True:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,10 @@ BUILT_IN = {"eval", "exec", "compile", "__import__"}
 # Spark sends its own functions to its workers with its own pickle; bytewax's state is never read back.
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE), ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    files = sorted(SOURCE.rglob("*.py"))
+    return [(path.relative_to(SOURCE), ast.parse(path.read_text(encoding="utf-8"))) for path in files]
 
 
 def problems(tree: ast.Module) -> Iterator[str]:

@@ -22,7 +22,7 @@ BEFORE_PER_S = 250.0
 
 @dataclass(frozen=True)
 class Change:
-    """From now on one instance of ``op2`` serves ``per_s`` records/s, and ``op1`` puts out ``selectivity`` per record."""
+    """From now on: records/s that one instance of ``op2`` serves, and records out of ``op1`` per record in."""
 
     what: str
     per_s: float
