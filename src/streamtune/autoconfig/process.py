@@ -18,6 +18,8 @@ from streamtune.autoconfig.space import Vector
 
 _SQRT5 = 5.0**0.5
 _JITTER = 1e-8
+_LOG_SQRT_2PI = 0.5 * float(np.log(2.0 * np.pi))
+_CANCELS = -8.0
 # Log-normal priors: length scales around 0.35·√d (a cube's diagonal grows so), noise around 10 % of the spread.
 _LENGTH, _LENGTH_SIGMA = 0.35, 0.8
 _NOISE, _NOISE_SIGMA = 0.01, 1.5
@@ -71,6 +73,34 @@ class Process:
         z = (mean - best) / sd
         return np.asarray(sd * (z * norm.cdf(z) + norm.pdf(z)), dtype=float)
 
+    def log_improvement(self, points: Vector, best: float) -> Vector:
+        """Logarithm of the expected improvement: it still tells better from worse where there is next to none."""
+        mean, sd = self.predict(points)
+        return np.asarray(np.log(sd) + _log_h((mean - best) / sd), dtype=float)
+
+    def log_improvement_slope(self, point: Vector, best: float) -> tuple[float, Vector]:
+        """Minus the logarithm of the expected improvement at one point, and its gradient: for a minimiser."""
+        from scipy.linalg import cho_solve
+        from scipy.special import log_ndtr
+
+        away = (point[None, :] - self.x) / self.lengths
+        distance = np.sqrt(np.sum(away**2, axis=1))
+        across = _matern(distance)
+        solved = cho_solve((self.factor, True), across)
+        mean = self.mean + self.scale * float(across @ self.weights)
+        left = max(1.0 - float(across @ solved), 1e-12)
+        sd = self.scale * left**0.5
+        # d k / d x = -5/3 · (1 + √5 r) · exp(−√5 r) · Δ / l²
+        slope = -5.0 / 3.0 * (1.0 + _SQRT5 * distance) * np.exp(-_SQRT5 * distance)
+        slopes = slope[:, None] * away / self.lengths
+        mean_slope = self.scale * (self.weights @ slopes)
+        sd_slope = -self.scale * (solved @ slopes) / left**0.5
+        z = (mean - best) / sd
+        log_h = float(_log_h(np.array([z]))[0])
+        density = float(np.exp(-0.5 * z * z - _LOG_SQRT_2PI - log_h))
+        share = float(np.exp(log_ndtr(z) - log_h))
+        return -(float(np.log(sd)) + log_h), -(share * mean_slope + density * sd_slope) / sd
+
 
 def fit(
     x: Vector,
@@ -79,12 +109,14 @@ def fit(
     *,
     groups: Sequence[int] | None = None,
     noise_sd: float | None = None,
+    typical: tuple[float, float] | None = None,
 ) -> Process:
     """Fit to rows ``x`` in the unit cube.
 
     :param counts: how many measurements each value is the mean of.
     :param groups: column → which length scale it has; columns of one group share theirs.
     :param noise_sd: what one measurement is off by, where repeated measurements have told.
+    :param typical: centre of the prior of the length scales, and the longest; by default both grow with the dimensions.
     """
     from scipy.optimize import minimize
 
@@ -97,6 +129,9 @@ def fit(
     noise_centre = _NOISE if noise_sd is None else min(1.0, max(1e-6, (noise_sd / scale) ** 2))
     centre = np.log([*(_LENGTH * np.sqrt(np.sum(group == one)) for one in range(size)), noise_centre])
     centre[:-1] += 0.5 * np.log(size)
+    longest = 20.0 * np.sqrt(x.shape[1])
+    if typical is not None:
+        centre[:-1], longest = np.log(typical[0]), typical[1]
     widths = np.array([_LENGTH_SIGMA] * size + [_NOISE_SIGMA if noise_sd is None else 0.3])
     columns = (x[:, None, :] - x[None, :, :]) ** 2
     squares = np.stack([columns[:, :, group == one].sum(axis=2) for one in range(size)], axis=2)
@@ -106,11 +141,22 @@ def fit(
         offset = (theta - centre) / widths
         return value + 0.5 * float(offset @ offset), gradient + offset / widths
 
-    limits = [(np.log(0.02), np.log(20.0 * np.sqrt(x.shape[1])))] * size + [(np.log(1e-6), np.log(2.0))]
+    limits = [(np.log(0.02), np.log(longest))] * size + [(np.log(1e-6), np.log(2.0))]
     theta = minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": 60}).x
     lengths, noise = np.exp(theta[:-1])[group], float(np.exp(theta[-1]))
     factor, weights = _solve(_kernel(x, x, lengths), noise, counts, target)
     return Process(x, lengths, noise, mean, scale, factor, weights)
+
+
+def _log_h(z: Vector) -> Vector:
+    """log(φ(z) + z·Φ(z)); far below 0, where the two cancel, its expansion φ(z)/z²·(1 − 3/z² + 15/z⁴)."""
+    from scipy.stats import norm
+
+    near = np.maximum(z, _CANCELS)
+    far = np.minimum(z, _CANCELS)
+    exact = np.log(norm.pdf(near) + near * norm.cdf(near))
+    expanded = -0.5 * far**2 - _LOG_SQRT_2PI - 2.0 * np.log(-far) + np.log1p(-3.0 / far**2 + 15.0 / far**4)
+    return np.where(z > _CANCELS, exact, expanded)
 
 
 def _kernel(a: Vector, b: Vector, lengths: Vector) -> Vector:
@@ -143,5 +189,5 @@ def _negative_log_posterior(theta: Vector, squares: Vector, target: Vector, coun
     outer = inverse - np.outer(weights, weights)
     # d k / d log l_i = 5/3 · (1 + √5 r) · exp(−√5 r) · (Δ_i / l_i)²
     slope = 5.0 / 3.0 * (1.0 + _SQRT5 * distance) * np.exp(-_SQRT5 * distance)
-    gradient = [0.5 * float(np.sum(outer * slope * scaled[:, :, place])) for place in range(len(lengths))]
+    gradient = 0.5 * np.tensordot(outer * slope, scaled, axes=2)
     return value, np.array([*gradient, 0.5 * float(np.sum(np.diag(outer) * noise / counts))])

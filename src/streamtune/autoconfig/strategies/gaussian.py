@@ -1,8 +1,8 @@
 """Bayesian optimisation as in the thesis (Section 3.3): Gaussian process, expected improvement, one step at a time.
 
-Spearmint's part is taken by BoTorch: a Matérn-5/2 process with length scales per coordinate and noise, fitted by
-maximum a posteriori, and the logarithm of expected improvement (the same maximum, easier to climb). Up to
-``_LARGEST_FIT`` trials are fitted: the newest and the best.
+As Spearmint does: a Matérn-5/2 process with a length scale per coordinate and noise (``process``, fitted by maximum a
+posteriori), and the logarithm of expected improvement (the same maximum, easier to climb), climbed from the most
+promising of many points. Up to ``_LARGEST_FIT`` trials are fitted: the newest and the best.
 
 ``bo`` searches the knobs as they are. ``ibo`` searches one multiplier per base weight: the thesis says the optimiser
 "only had to choose a multiplier for these base-parallelism weights", in floating point, and that ibo took *longer* per
@@ -12,26 +12,22 @@ step than bo, so that there was one multiplier per vertex; its range is that of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamtune.autoconfig.problem import Problem
+from streamtune.autoconfig.process import fit, one_thread
 from streamtune.autoconfig.space import Configuration, Knob, Space, Vector, encode_all
 from streamtune.autoconfig.strategies.ascent import clamped, multipliers
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.trial import Suggestion, Trial, scores
 
-if TYPE_CHECKING:
-    from botorch.models import SingleTaskGP
-    from torch import Tensor
-
 _RANDOM_STARTS = 5
-_RAW_SAMPLES = 128
-_RESTARTS = 2
-_CLIMB_STEPS = 60
-_FIT_STEPS = 75
+_RAW_SAMPLES, _AROUND_BEST = 1000, 128
+_TOP, _MOVED, _MOVED_BY = 5, 20, 0.15
+_RESTARTS, _CLIMB_STEPS = 4, 60
+_LENGTHS = 1.0, 2.0
 _LARGEST_FIT = 300
 
 
@@ -108,54 +104,39 @@ def _sobol(dimensions: int, number: int, seed: int) -> Vector:
 def propose(known: Vector, values: Vector, seed: int) -> Vector:
     """The point of the cube with the largest expected improvement; ``values``: larger is better.
 
-    One thread and its own random state: the same trials give the same point in any process.
+    Its own random numbers and one thread: the same trials give the same point in any process.
     """
-    import torch
-    from botorch.acquisition.analytic import LogExpectedImprovement
-    from botorch.optim.optimize import optimize_acqf
+    from scipy.optimize import minimize
 
     kept = _worth_fitting(values)
     known, values = known[kept], values[kept]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed % (2**63))
-            x = torch.tensor(known, dtype=torch.float64)
-            y = torch.tensor(values, dtype=torch.float64).unsqueeze(-1)
-            model = _fitted(x, y)
-            with torch.no_grad():
-                smooth = model.posterior(x).mean
-            # The best *smoothed* value: the best measurement of a noisy objective is mostly luck.
-            improvement = LogExpectedImprovement(model, best_f=smooth.max())
-            bounds = torch.stack([torch.zeros(x.shape[1]), torch.ones(x.shape[1])]).to(torch.float64)
-            point, _ = optimize_acqf(
-                improvement, bounds, q=1, num_restarts=_RESTARTS, raw_samples=_RAW_SAMPLES,
-                options={"maxiter": _CLIMB_STEPS, "seed": seed % (2**31), "sample_around_best": True},
+    generator = np.random.default_rng([seed, len(kept)])
+    with one_thread():
+        process = fit(known, values, typical=_LENGTHS)
+        # The best *smoothed* value: the best measurement of a noisy objective is mostly luck.
+        best = float(process.predict(known)[0].max())
+        starts = _starts(known, values, generator)
+        promise = process.log_improvement(starts, best)
+        found, gain = starts[int(promise.argmax())], float(promise.max())
+        for place in np.argsort(-promise, kind="stable")[:_RESTARTS]:
+            climbed = minimize(
+                lambda point: process.log_improvement_slope(point, best), starts[place], jac=True,
+                method="L-BFGS-B", bounds=[(0.0, 1.0)] * known.shape[1], options={"maxiter": _CLIMB_STEPS},
             )  # fmt: skip
-            return np.asarray(point[0].numpy(), dtype=float)
-    finally:
-        torch.set_num_threads(threads)
+            if -climbed.fun > gain:
+                found, gain = np.asarray(climbed.x, dtype=float), -float(climbed.fun)
+    return found
 
 
-def _fitted(x: Tensor, y: Tensor) -> SingleTaskGP:
-    import warnings
-
-    from botorch.exceptions.errors import ModelFittingError
-    from botorch.fit import fit_gpytorch_mll
-    from botorch.models import SingleTaskGP
-    from botorch.models.transforms import Standardize
-    from gpytorch.mlls import ExactMarginalLogLikelihood
-
-    model = SingleTaskGP(x, y, outcome_transform=Standardize(m=1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the bounded number of fitting steps is meant
-        try:
-            mll = ExactMarginalLogLikelihood(model.likelihood, model)
-            fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": _FIT_STEPS}})
-        except ModelFittingError:
-            model.eval()  # the prior's length scales still rank points
-    return model
+def _starts(known: Vector, values: Vector, generator: np.random.Generator) -> Vector:
+    """Points all over the cube, and around the best trials: some of their coordinates moved."""
+    size = known.shape[1]
+    spread = generator.random((_RAW_SAMPLES, size))
+    top = known[np.argsort(-values, kind="stable")[:_TOP]]
+    around = top[generator.integers(len(top), size=_AROUND_BEST)]
+    moved = generator.random(around.shape) < min(1.0, _MOVED / size)
+    near = np.clip(around + moved * generator.normal(0.0, _MOVED_BY, around.shape), 0.0, 1.0)
+    return np.vstack([spread, near])
 
 
 def _worth_fitting(values: Vector) -> NDArray[np.intp]:

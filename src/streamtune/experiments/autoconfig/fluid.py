@@ -15,6 +15,7 @@ in the thesis, Fig. 3), queues, garbage collection, students who shut down their
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -104,13 +105,20 @@ class FluidCluster:
 
     # -- spaces -----------------------------------------------------------------------------------------------------
 
-    def problem(self, *, normalised: bool) -> Problem:
+    def problem(self, *, normalised: bool, informed: bool = False) -> Problem:
         """Hints of 1 to 60. ``normalised``: the thesis' way for bo, with max-tasks as a knob that the hints are
-        scaled down to; else the limit is a constraint."""
+        scaled down to; else the limit is a constraint. ``informed`` (ibo): the hints reach as far as a multiplier of
+        60 takes each base weight, since max-tasks alone bounded them in the thesis; no vertex gets more than 60."""
         topology = self.topology
         names = [f"h{vertex}" for vertex in range(topology.size)]
         knobs = {
-            name: Knob(type="int", low=1, high=LARGEST_HINT, operator=f"v{vertex}", weight=topology.weights[vertex])
+            name: Knob(
+                type="int",
+                low=1,
+                high=LARGEST_HINT * (math.ceil(topology.weights[vertex]) if informed else 1),
+                operator=f"v{vertex}",
+                weight=topology.weights[vertex],
+            )
             for vertex, name in enumerate(names)
         }
         if normalised:
@@ -126,7 +134,7 @@ class FluidCluster:
             limit = float(knobs["max_tasks"])
             if hints.sum() > limit:
                 hints = np.floor(hints * limit / hints.sum())
-        return np.asarray(np.maximum(1, hints), dtype=np.int64)
+        return np.asarray(np.clip(hints, 1, LARGEST_HINT), dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def run_one(settings: AutoconfigStudy, key: tuple[str, float, float, str, int, i
     fluid = FluidCluster(layered(size, seed=seed, imbalance=imbalance, contention=contention), settings.cluster)
     top = _best_known(settings.cluster, size, seed, imbalance, contention)
     name, observed, warm = VARIANTS.get(contestant, (contestant, False, False))
-    problem = fluid.problem(normalised=name in NORMALISED)
+    problem = fluid.problem(normalised=name in NORMALISED, informed=name == "ibo")
     known = _similar(settings, problem, size, imbalance, contention, seed) if warm else []
     chooser = 1000 * seed + turn
     strategy = _Timed(make_strategy(name, problem, seed=chooser, warm=known))
