@@ -2,6 +2,8 @@
 
     python benchmarks/autoconfig.py --work build/autoconfig --passes 1 --minutes 8    # a slice; the next goes on
     python benchmarks/autoconfig.py --quick --work build/autoconfig-quick             # a minute: does it run?
+    python benchmarks/autoconfig.py --work build/autoconfig --page docs/results/autoconfig.md --minutes 0   # no runs
+    python benchmarks/autoconfig.py --costs                        # CPU seconds per pass, on validation graphs
 
 ``streamtune bench autoconfig`` is the same study in one go, with a report.
 
@@ -13,11 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 
-from streamtune.experiments.autoconfig.study import AutoconfigStudy, Deadline, keys, run_study
+from streamtune.experiments.autoconfig.noise import NoiseStudy, run_noise
+from streamtune.experiments.autoconfig.page import noise_text, pictures, study_text, write_between
+from streamtune.experiments.autoconfig.study import AutoconfigStudy, Deadline, Run, keys, run_one, run_study
 from streamtune.experiments.autoconfig.tables import markdown, report
 
+NOT_SCORED = 100
 RESULTS = Path(__file__).parent / "results" / "autoconfig.json"
 
 
@@ -25,13 +31,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("build/autoconfig"), help="folder of the finished runs")
     parser.add_argument("--sizes", default="small,medium,large")
-    parser.add_argument("--contestants", help="comma-separated; default: all but bo180")
+    parser.add_argument("--contestants", help="comma-separated; default: the thesis' four and ours")
     parser.add_argument("--seeds", default="2,3,4,5,6")
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--minutes", type=float, help="stop after this; the next run goes on")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--quick", action="store_true", help="small topologies, 12 steps, one seed, one pass")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, help="write the tables between this page's markers, pictures to images/")
+    parser.add_argument("--costs", action="store_true", help="what a pass costs, on a graph that is not scored")
     given = parser.parse_args()
     settings = AutoconfigStudy(
         sizes=("small",) if given.quick else tuple(given.sizes.split(",")),
@@ -40,11 +48,40 @@ def main() -> None:
         passes=1 if given.quick else given.passes,
         **({"contestants": tuple(given.contestants.split(","))} if given.contestants else {}),
     )
+    if given.costs:
+        print_costs(settings)
+        return
     deadline = None if given.minutes is None else Deadline(given.minutes)
     runs = run_study(settings, given.work, lambda text: print(text, file=sys.stderr, flush=True), deadline)
+    if given.page is not None:
+        write_page(runs, given.work, given.page)
+        return
     print(markdown(runs))
     if not given.quick and len(runs) == len(list(keys(settings))):
         given.results.write_text(json.dumps(report(runs), indent=1) + "\n", encoding="utf-8")
+
+
+def write_page(runs: list[Run], work: Path, page: Path) -> None:
+    """Everything that stands in the work folder, sessions under noise too."""
+    noise = run_noise(NoiseStudy(), work, Deadline(0.0))
+    write_between(page, "study", study_text(runs, AutoconfigStudy()))
+    write_between(page, "noise", noise_text(noise, NoiseStudy()))
+    pictures(runs, AutoconfigStudy(), page.parent.parent / "images")
+
+
+def print_costs(settings: AutoconfigStudy) -> None:
+    """CPU seconds of one pass of each contestant and size, all but the best known of the graph."""
+    print(f"| CPU seconds per pass of {settings.steps} steps | " + " | ".join(settings.contestants) + " |")
+    print("|" + " --- |" * (1 + len(settings.contestants)))
+    for size in settings.sizes:
+        cells = []
+        for contestant in settings.contestants:
+            key = (size, 1.0, 0.0, contestant, NOT_SCORED, 0)
+            run_one(settings.model_copy(update={"steps": 2}), key)  # imports, kernels and the graph's best known
+            start = time.process_time()
+            run_one(settings, key)
+            cells.append(f"{time.process_time() - start:.1f}")
+        print(f"| {size} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -37,8 +37,9 @@ def main() -> None:
     target = SparkTarget(master="local[2]", baseline_every=6, conf={"spark.driver.memory": "2g"})
     with spark_objective(problem, APPLICATION, given.work, target) as objective:
         found = run_figure_8(
-            problem, objective, given.work, study, tell=lambda text: print(text, file=sys.stderr, flush=True)
-        )
+            problem, objective, given.work, study, final=objective.rows_per_s,
+            tell=lambda text: print(text, file=sys.stderr, flush=True),
+        )  # fmt: skip
     finding = figure_8_finding(found, study)
     record = {**finding.to_record(), "runs": found["runs"], "best": found["best"]}
     given.results.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -132,3 +132,11 @@ def test_a_session_of_a_similar_job_is_a_warm_start(tmp_path: Path) -> None:
     answer = invoke("run", str(space_file(tmp_path)), "--steps", "2", "--strategy", "ours", *warm)
     assert answer["trials"][0]["knobs"] == best["knobs"]
     assert answer["trials"][0]["why"] == "what a similar job ended with"
+
+
+def test_a_misspelt_placeholder_is_named(tmp_path: Path) -> None:
+    knobs = {"threads": {"type": "int", "low": 1, "high": 4}}
+    path = space_file(tmp_path, knobs=knobs, constraints=[], objective={"command": ["echo", "{treads}"]})
+    result = CliRunner().invoke(app, ["autoconfig", "run", str(path), "--steps", "1", "--store", str(tmp_path / "s")])
+    told = " ".join(result.stderr.split())
+    assert "no {placeholder} in the command for threads; {treads} in it names no knob and stays as it is" in told

@@ -16,7 +16,7 @@ from streamtune.autoconfig.trial import Measurement
 from streamtune.errors import StreamTuneError
 from streamtune.experiments.autoconfig.figure8 import Figure8Study, run_figure_8
 from streamtune.experiments.autoconfig.fluid import Bench, Cluster, FluidCluster, best_known
-from streamtune.experiments.autoconfig.study import AutoconfigStudy, read_runs, run_study
+from streamtune.experiments.autoconfig.study import AutoconfigStudy, Run, read_runs, run_study
 from streamtune.experiments.autoconfig.tables import checks, loess, markdown, report
 from streamtune.workloads.layered_topologies import TABLE_2, Topology, layered
 
@@ -149,6 +149,46 @@ def test_the_bench_writes_a_report(tmp_path: Path) -> None:
     assert none == []  # no time, no runs, no figure
 
 
+def _pass(contestant: str, seed: int, chosen: float) -> Run:
+    return Run(
+        size="small", imbalance=0.0, contention=0.0, contestant=contestant, seed=seed, turn=0, best_known=100.0,
+        chosen=chosen, measured=(chosen, chosen), first_best=2, to_95=None, regret=0.0, values=(1.0, chosen, chosen),
+        seconds_per_step=0.1,
+    )  # fmt: skip
+
+
+def test_the_page_counts_complete_graphs_alone(tmp_path: Path) -> None:
+    from streamtune.experiments.autoconfig.page import complete_cells, pictures, study_text, write_between
+
+    scale = AutoconfigStudy(contestants=("bo", "ours"), seeds=(2, 3))
+    runs = [_pass("bo", 2, 50.0), _pass("ours", 2, 90.0), _pass("bo", 3, 80.0)]
+    assert [run.seed for run in complete_cells(runs, scale.contestants)] == [2, 2]  # seed 3 lacks ours
+    text = study_text(runs, scale)
+    assert "2 of 48 passes" in text
+    assert "1 of 2 graphs in 1 settings, none in 11 settings" in text
+    assert "0.90 (0.90–0.90)" in text
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- study: written by benchmarks/autoconfig.py --page -->\nold\n<!-- end of study -->\nz\n")
+    write_between(page, "study", text)
+    assert "old" not in page.read_text()
+    assert page.read_text().endswith("<!-- end of study -->\nz\n")
+    with pytest.raises(StreamTuneError, match="to write between"):
+        write_between(page, "noise", text)
+    assert [path.read_text()[:4] for path in pictures(runs, scale, tmp_path)] == ["<svg", "<svg"]
+
+
+def test_ibo_reaches_what_ipla_reaches() -> None:
+    """Equal multipliers of any size give hints in proportion to the base weights, scaled to max-tasks."""
+    fluid = FluidCluster(layered("small", seed=300))
+    problem = fluid.problem(normalised=True, informed=True)
+    weights = {f"h{vertex}": weight for vertex, weight in enumerate(fluid.topology.weights)}
+    for multiplier in (20, 60):
+        hints = {name: int(multiplier * weight) for name, weight in weights.items()}
+        degrees = fluid.degrees({**hints, "max_tasks": 320})
+        problem.space.check({**hints, "max_tasks": 320})
+        assert fluid.throughput(degrees) >= 0.9 * best_known(fluid, steps=200)[0]
+
+
 def test_loess_keeps_a_straight_line() -> None:
     line = np.linspace(1.0, 5.0, 30)
     assert loess(line) == pytest.approx(line)
@@ -190,3 +230,7 @@ def test_figure_8_compares_three_searches_with_defaults_and_hand_tuning(tmp_path
     before = Toy.calls
     assert run_figure_8(problem, Toy(), tmp_path, scale) == found  # finished: nothing is run again
     assert Toy.calls == before
+    (tmp_path / "finals.jsonl").unlink()
+    again = run_figure_8(problem, Toy(), tmp_path, scale, final=lambda knobs: 5.0 if knobs["p"] == 200 else 9.0)
+    assert Toy.calls == before  # the final runs alone, by a measurement of their own
+    assert set(again["runs"]["defaults"]) == {5.0}

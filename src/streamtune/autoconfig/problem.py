@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shlex
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -108,8 +109,16 @@ class Problem(Frozen):
 
     def unused_knobs(self) -> list[str]:
         """Knobs that no placeholder of the command names."""
-        used = {name for part in self.objective.command for name in _PLACEHOLDER.findall(part)}
-        return [name for name in self.space.knobs if name not in used]
+        return [name for name in self.space.knobs if name not in self._placeholders]
+
+    def unknown_placeholders(self) -> list[str]:
+        """What stands in braces in the command and names no knob: perhaps meant so, perhaps misspelt."""
+        return [name for name in self._placeholders if name not in self.space.knobs]
+
+    @cached_property
+    def _placeholders(self) -> tuple[str, ...]:
+        found = (name for part in self.objective.command for name in _PLACEHOLDER.findall(part))
+        return tuple(dict.fromkeys(found))
 
 
 def load_problem(path: Path) -> Problem:

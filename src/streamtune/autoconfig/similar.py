@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from streamtune.autoconfig.choice import candidates
 from streamtune.autoconfig.problem import Problem
 from streamtune.autoconfig.report import Session
-from streamtune.autoconfig.strategies.beliefs import believe
+from streamtune.autoconfig.strategies.beliefs import Beliefs, believe
 from streamtune.autoconfig.strategies.reduced import Reduced
 from streamtune.dataflow import Dataflow, Edge, Operator
 
@@ -22,7 +24,11 @@ _SEARCH_BUDGET = 20_000
 
 
 def warm_starts(problem: Problem, sessions: Sequence[Session]) -> list[dict[str, Any]]:
-    """For each past session, nearest first: ``distance``, ``shares`` by knob, and its best ``configurations``."""
+    """For each past session, nearest first: what it tells about this job.
+
+    ``distance``; ``work`` by knob: the operator's share of the work over its base weight, 1 for a typical one; the best
+    ``configurations`` and the ``totals`` of their parallelism, which stand for the size of the cluster.
+    """
     found = []
     for session in sessions:
         distance, partner = _match(problem, session.problem)
@@ -76,10 +82,25 @@ def _carried_over(new: Problem, session: Session, distance: float, partner: dict
     place.update({name: name for name in new.space.knobs if name not in place and name in old.space.knobs})
     sign = 1.0 if old.objective.maximise else -1.0
     best = sorted(candidates(session.trials), key=lambda one: -sign * one.mean)[:_CARRIED]
-    configurations = []
+    configurations, totals = [], []
     for one in best:
         full = old.space.filled(one.knobs)
         carried = {name: full[source] for name, source in place.items() if new.space.knobs[name].allows(full[source])}
         configurations.append(carried)
-    shares = {name: beliefs.shares[source] for name, source in place.items() if beliefs and source in beliefs.shares}
-    return {"distance": distance, "shares": shares, "configurations": configurations}
+        totals.append(sum(float(full[name]) for name in hints))
+    work = _work(new, old, place, beliefs) if beliefs else {}
+    return {"distance": distance, "work": work, "configurations": configurations, "totals": totals}
+
+
+def _work(new: Problem, old: Problem, place: dict[str, str], beliefs: Beliefs) -> dict[str, float]:
+    """Knob → share of the work over what is expected of it, relative to the typical operator.
+
+    What is expected is the base weight, where both jobs have them: it follows from the graph and is not carried over.
+    """
+    found = {}
+    for name, source in place.items():
+        if source in beliefs.shares and source not in beliefs.contentious:
+            weighed = new.space.knobs[name].weight is not None
+            found[name] = beliefs.shares[source] / ((old.space.knobs[source].weight or 1.0) if weighed else 1.0)
+    typical = float(np.median(list(found.values()))) if found else 1.0
+    return {name: value / typical for name, value in found.items()}

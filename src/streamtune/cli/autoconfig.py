@@ -247,7 +247,9 @@ def _problem(space: Path | None, target: _Target | None, store: Path | None) -> 
             raise StreamTuneError(f"{space}: objective.command is missing: say how a configuration is measured")
         unused = problem.unused_knobs()
         if unused:
-            err.print(f"no {{placeholder}} in the command for {plain(', '.join(unused))}", style="yellow")
+            strange = ", ".join(f"{{{name}}}" for name in problem.unknown_placeholders())
+            told = f"; {strange} in it names no knob and stays as it is" if strange else ""
+            err.print(f"no {{placeholder}} in the command for {plain(', '.join(unused) + told)}", style="yellow")
     return problem, store or Path(f"{space.stem}.autoconfig")
 
 

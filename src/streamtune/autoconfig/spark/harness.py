@@ -103,6 +103,16 @@ class SparkObjective:
         figures = {"rows_per_s": seen.rows_per_s, "baseline_rows_per_s": baseline, "batches": float(seen.batches)}
         return Measurement(value=seen.rows_per_s / baseline, seconds=seconds, figures=figures)
 
+    def rows_per_s(self, knobs: Configuration) -> float:
+        """One run without a baseline beside it, for comparisons that interleave their own; 0 where it fails."""
+        try:
+            return self._run(knobs, "alone").rows_per_s
+        except StreamTuneError:
+            raise
+        except Exception:
+            self._forget_dead_session()
+            return 0.0
+
     def restore(self, knobs: Configuration) -> None:
         """Nothing keeps running between trials: the next one deploys anew."""
 

@@ -1,8 +1,9 @@
 """Bayesian optimisation as in the thesis (Section 3.3): Gaussian process, expected improvement, one step at a time.
 
-As Spearmint does: a Matérn-5/2 process with a length scale per coordinate and noise (``process``, fitted by maximum a
-posteriori), and the logarithm of expected improvement (the same maximum, easier to climb), climbed from the most
-promising of many points. Up to ``_LARGEST_FIT`` trials are fitted: the newest and the best.
+As Spearmint does: the first two points of a Sobol sequence (everything at its lowest, the centre), then a Matérn-5/2
+process with a length scale of at most 2 per coordinate and noise (``process``; the most probable length scales where
+Spearmint averages over samples), and the logarithm of expected improvement (the same maximum, easier to climb), climbed
+from the most promising of many points. Up to ``_LARGEST_FIT`` trials are fitted: the newest and the best.
 
 ``bo`` searches the knobs as they are. ``ibo`` searches one multiplier per base weight: the thesis says the optimiser
 "only had to choose a multiplier for these base-parallelism weights", in floating point, and that ibo took *longer* per
@@ -23,7 +24,7 @@ from streamtune.autoconfig.strategies.ascent import clamped, multipliers
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.trial import Suggestion, Trial, scores
 
-_RANDOM_STARTS = 5
+_STARTS = 2
 _RAW_SAMPLES, _AROUND_BEST = 1000, 128
 _TOP, _MOVED, _MOVED_BY = 5, 20, 0.15
 _RESTARTS, _CLIMB_STEPS = 4, 60
@@ -41,8 +42,8 @@ class Bayesian(Strategy):
         space = self.searched
         if number == 0 and self.space.has_defaults:
             return Suggestion(knobs=self.space.repair(self.space.defaults), why="the defaults")
-        if number < _RANDOM_STARTS or len({trial.value for trial in trials if not trial.failed}) < 2:
-            knobs = self.to_knobs(space.decode(_sobol(space.dimensions, number, self.seed)))
+        if number < _STARTS or len({trial.value for trial in trials if not trial.failed}) < 2:
+            knobs = self.to_knobs(space.decode(_sobol(space.dimensions, number)))
             return Suggestion(knobs=knobs, why="initial design")
         known = encode_all(space, [self.from_knobs(trial.knobs) for trial in trials])
         values = np.array(scores(trials, self.problem.objective.maximise))
@@ -95,10 +96,14 @@ class InformedBayesian(Bayesian):
         return {**full, **{n: min(high, max(low, float(full[n]) / w)) for n, w in self._weights.items()}}
 
 
-def _sobol(dimensions: int, number: int, seed: int) -> Vector:
+def _sobol(dimensions: int, number: int) -> Vector:
+    """Spearmint's grid: first everything at its lowest, then the centre, then halves and quarters."""
     from scipy.stats import qmc
 
-    return np.asarray(qmc.Sobol(dimensions, seed=seed).random(8)[number % 8], dtype=float)
+    grid = qmc.Sobol(dimensions, scramble=False)
+    if number:
+        grid.fast_forward(number)
+    return np.asarray(grid.random(1)[0], dtype=float)
 
 
 def propose(known: Vector, values: Vector, seed: int) -> Vector:

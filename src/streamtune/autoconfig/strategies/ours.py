@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from streamtune.autoconfig.choice import candidates, estimates, relative_noise
-from streamtune.autoconfig.process import fit, one_thread
+from streamtune.autoconfig.choice import Candidate, candidates, relative_noise
+from streamtune.autoconfig.process import Process, fit, one_thread
 from streamtune.autoconfig.space import Configuration, Space, Value, Vector, key_of
 from streamtune.autoconfig.strategies.ascent import clamped
 from streamtune.autoconfig.strategies.base import Strategy
@@ -30,12 +30,14 @@ from streamtune.autoconfig.strategies.beliefs import Beliefs, believe
 from streamtune.autoconfig.strategies.reduced import Reduced
 from streamtune.autoconfig.trial import Suggestion, Trial
 
-_WARM_TRIALS = 3
+_WARM_TRIALS, _UNLIKE = 3, 0.2
+_TOTALS = 0.5, 0.7, 0.9
 _NOISE_CHECKS = (5, 9, 13)
 _CONFIRM_SOME, _CONFIRM_MOST = 12, 30
 _NOTICEABLE_NOISE = 0.01
-_RANDOM_POINTS = 192
-_LOCAL_POINTS = 96
+_RANDOM_POINTS, _LOCAL_POINTS = 48, 24  # per coordinate
+_MOST_COORDINATES = 4
+_DEVIATED_POINTS = 96
 _BAD_RADIUS = 0.05
 _LARGEST_FIT = 240
 _DESIGN, _DESIGN_POINTS = 4, 16
@@ -60,29 +62,50 @@ class Ours(Strategy):
             return (
                 self._opening(trials, beliefs)
                 or self._balanced(trials, beliefs)
-                or self._again(trials)
+                or self._again(trials, beliefs)
                 or self._search(trials, beliefs)
             )
 
     # -- 1: knowledge ----------------------------------------------------------------------------------------------
 
     def _prior(self) -> dict[str, float]:
-        """Shares before anything ran: a similar job's, else base weights, else equal ones."""
-        learned = self.warm[0].get("shares", {}) if self.warm else {}
-        if learned:
-            typical = 1.0 / len(learned)
-            return {name: float(learned.get(name, typical)) for name in self.reduced.hints}
-        return {name: self.space.knobs[name].weight or 1.0 for name in self.reduced.hints}
+        """Shares before anything ran: base weights, or equal ones, times what such operators took in a similar job.
+
+        The less alike the jobs are, the less it says which operator was mapped onto which.
+        """
+        nearest = self.warm[0] if self.warm else {}
+        trust = max(0.0, 1.0 - float(nearest.get("distance", 1.0)) / _UNLIKE)
+        work = nearest.get("work", {})
+        return {
+            name: (self.space.knobs[name].weight or 1.0) * float(work.get(name, 1.0)) ** trust
+            for name in self.reduced.hints
+        }
+
+    def _carried(self, beliefs: Beliefs) -> list[Configuration]:
+        """The best of similar jobs, nearest first: one where this job tells the rest itself, else up to three.
+
+        From another graph its total is taken and spread by this job's own shares: which operator is which is a guess.
+        """
+        told = []
+        for place in range(_WARM_TRIALS):
+            for session in self.warm:
+                configurations = session.get("configurations", [])
+                if place < len(configurations):
+                    knobs = {**self.space.defaults, **configurations[place]}
+                    totals = session.get("totals", [])
+                    if self.reduced.hints and session.get("distance", 0.0) > 0 and place < len(totals):
+                        knobs.update(self.reduced.hints_for(float(totals[place]), beliefs.shares))
+                    told.append(self.space.repair(knobs))
+        return told[: 1 if beliefs.observed else _WARM_TRIALS]
 
     def _opening(self, trials: Sequence[Trial], beliefs: Beliefs) -> Suggestion | None:
         number = len(trials)
-        told = [one for session in self.warm for one in session.get("configurations", [])][:_WARM_TRIALS]
+        told = self._carried(beliefs)
         if number < len(told):
-            knobs = self.space.repair({**self.space.defaults, **told[number]})
-            return Suggestion(knobs=knobs, why="what a similar job ended with")
+            return Suggestion(knobs=told[number], why="what a similar job ended with")
         if number == len(told) and self.space.has_defaults:
             return Suggestion(knobs=self.space.repair(self.space.defaults), why="the defaults")
-        if sum(not trial.failed for trial in trials) >= self._design_size():
+        if sum(not trial.failed for trial in trials) >= self._design_size(beliefs):
             return None
         knobs = self.fresh(self._designed(trials, beliefs), trials, number)
         return Suggestion(knobs=knobs, why="first look" if number == 0 else "initial design")
@@ -100,8 +123,11 @@ class Ours(Strategy):
                 return found[-1]
         return found[0]
 
-    def _design_size(self) -> int:
-        return 1 if self.reduced.dimensions == 1 else min(_DESIGN, 1 + self.reduced.dimensions)
+    def _design_size(self, beliefs: Beliefs) -> int:
+        """One trial is enough for one coordinate that the job's readings place; without them it must be bracketed."""
+        if self.reduced.dimensions > 1:
+            return min(_DESIGN, 1 + self.reduced.dimensions)
+        return len(_TOTALS) if self.reduced.hints and not beliefs.observed else 1
 
     def _design_point(self, number: int) -> Vector:
         from scipy.stats import qmc
@@ -111,6 +137,8 @@ class Ours(Strategy):
         point = np.asarray(points[number % _DESIGN_POINTS], dtype=float)
         if number == 0:
             point[:] = 0.5
+        elif self.reduced.hints:
+            point[0] = _TOTALS[number % len(_TOTALS)]
         return point
 
     def decode(self, point: Vector, beliefs: Beliefs) -> Configuration:
@@ -130,7 +158,7 @@ class Ours(Strategy):
         both were seen close to each other, the search takes over.
         """
         good = [trial for trial in trials if not trial.failed]
-        if not beliefs.observed or len(good) >= self._design_size() + _BALANCING_STEPS:
+        if not beliefs.observed or len(good) >= self._design_size(beliefs) + _BALANCING_STEPS:
             return None
         seen = [
             (self._total(trial.knobs), busy) for trial in good if (busy := self._busiest(trial, beliefs)) is not None
@@ -169,7 +197,7 @@ class Ours(Strategy):
 
     # -- 4: measuring again ----------------------------------------------------------------------------------------
 
-    def _again(self, trials: Sequence[Trial]) -> Suggestion | None:
+    def _again(self, trials: Sequence[Trial], beliefs: Beliefs) -> Suggestion | None:
         found = candidates(trials)
         number = len(trials)
         if len(found) < 2:
@@ -184,13 +212,11 @@ class Ours(Strategy):
         turn = number % 3 == 0 if number < _CONFIRM_MOST else number % 3 != 0
         if noise < _NOTICEABLE_NOISE or number < _CONFIRM_SOME or not turn:
             return None
-        expected = estimates(found, noise)
-        # With the doubt in their favour: of many that were measured once, some of the good ones had bad luck.
-        hopes = [
-            self._sign * value + noise * abs(value) / math.sqrt(len(one.values))
-            for one, value in zip(found, expected, strict=True)
-        ]
-        chosen = found[max(range(len(found)), key=hopes.__getitem__)]
+        # With the doubt in their favour: of many that were measured once, some of the good ones had bad luck. What is
+        # expected of one, and how much in doubt, is also told by the others near it.
+        process = self._process(found, beliefs)
+        mean, doubt = process.predict(np.array([self.features(one.knobs, beliefs) for one in found]))
+        chosen = found[int(np.argmax(mean + doubt))]
         return Suggestion(knobs=chosen.knobs, why=f"trial {chosen.number} again: it may be the best")
 
     # -- 2 and 3: the search ---------------------------------------------------------------------------------------
@@ -201,9 +227,8 @@ class Ours(Strategy):
         if len(good) < 2:
             knobs = self.decode(self._design_point(number), beliefs)
             return Suggestion(knobs=self.fresh(knobs, trials, number), why="by what the running job told")
-        features, values, counts = self._data(good, beliefs)
-        process = fit(features, values, counts, groups=self._groups(beliefs))
-        best = float(process.predict(features)[0].max())
+        process = self._process(good, beliefs)
+        best = float(process.predict(process.x)[0].max())
         offered = self._offers(good, beliefs, number)
         bad = [self.features(trial.knobs, beliefs) for trial in trials if trial.failed]
         tried = {key_of(trial.knobs) for trial in trials}
@@ -229,15 +254,22 @@ class Ours(Strategy):
         mean, _ = fit(known, worked, groups=self._groups(beliefs)).predict(points)
         return np.clip(mean, _LEAST_CHANCE, 1.0)
 
-    def _data(self, good: Sequence[Any], beliefs: Beliefs) -> tuple[Vector, Vector, Vector]:
+    def _process(self, good: Sequence[Candidate], beliefs: Beliefs) -> Process:
+        """Fitted to all good configurations, on a logarithmic scale where values allow; noise as repeats told it."""
         kept = sorted(good, key=lambda one: -self._sign * one.mean)[:_LARGEST_FIT]
         means = np.array([one.mean for one in kept])
         logarithmic = self._sign > 0 and bool(np.all(means > 0))
         values = np.log(means) if logarithmic else self._sign * means
         if logarithmic:  # far below the best it does not matter how far: the process should be right at the top
             values = np.maximum(values, values.max() - 3.0)
-        features = np.array([self.features(one.knobs, beliefs) for one in kept])
-        return features, values, np.array([float(len(one.values)) for one in kept])
+        noise = relative_noise(good)
+        return fit(
+            np.array([self.features(one.knobs, beliefs) for one in kept]),
+            values,
+            np.array([float(len(one.values)) for one in kept]),
+            groups=self._groups(beliefs),
+            noise_sd=noise if noise is None or logarithmic else noise * abs(float(means.mean())),
+        )
 
     def features(self, knobs: Configuration, beliefs: Beliefs) -> Vector:
         """Coordinates of the process: the reduced ones and how the shares differ from what is believed.
@@ -275,10 +307,11 @@ class Ours(Strategy):
         """Points all over the reduced cube, and around the best ones."""
         generator = self.generator(number)
         size = max(1, self.reduced.dimensions)
-        cube = [generator.random(size) for _ in range(_RANDOM_POINTS)]
+        counted = min(size, _MOST_COORDINATES)
+        cube = [generator.random(size) for _ in range(counted * _RANDOM_POINTS)]
         top = sorted(good, key=lambda one: -self._sign * one.mean)[:3]
         around = []
-        for _ in range(_LOCAL_POINTS):
+        for _ in range(counted * _LOCAL_POINTS):
             centre = self.reduced.encode(top[int(generator.integers(len(top)))].knobs)
             moved = generator.random(size) < max(0.3, 2.0 / size)
             moved[int(generator.integers(size))] = True
@@ -286,7 +319,7 @@ class Ours(Strategy):
             around.append(np.clip(centre + step * moved, 0.0, 1.0))
         found = [self.decode(point, beliefs) for point in [*cube, *around]]
         if self.reduced.hints and not beliefs.observed:
-            found += [self._deviated(top[place % len(top)].knobs, generator) for place in range(_LOCAL_POINTS)]
+            found += [self._deviated(top[place % len(top)].knobs, generator) for place in range(_DEVIATED_POINTS)]
         return list({key_of(knobs): knobs for knobs in found}.values())
 
     def _deviated(self, knobs: Configuration, generator: np.random.Generator) -> Configuration:

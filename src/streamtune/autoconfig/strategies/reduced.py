@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from streamtune.autoconfig.space import Configuration, Space, Vector
 from streamtune.autoconfig.strategies.ascent import clamped
 
 _ROUNDED_DOWN = 0.001
+_BISECTIONS = 12
 _NEARBY = np.linspace(0.97, 1.03, 13)
 _NEARBY_ON_HOSTS = np.linspace(0.88, 1.12, 49)
 
@@ -36,15 +38,31 @@ class Reduced:
         hints = tuple(n for n, k in space.knobs.items() if k.operator is not None and k.type != "category")
         return cls(space, hints, tuple(name for name in space.knobs if name not in hints), hosts)
 
-    @property
+    @cached_property
     def dimensions(self) -> int:
         return bool(self.hints) + sum(self.space.knobs[name].dimensions for name in self.others)
 
-    @property
+    @cached_property
+    def _bounds(self) -> Vector:
+        """A row of lowest and highest per hint."""
+        return np.array([self.space.knobs[name].bounds for name in self.hints], dtype=float)
+
+    @cached_property
     def totals(self) -> tuple[float, float]:
-        """The smallest and the largest sum of all hints."""
-        bounds = [self.space.knobs[name].bounds for name in self.hints]
-        return sum(low for low, _ in bounds), sum(high for _, high in bounds)
+        """The smallest sum of all hints, and the largest that the constraints leave where all are spread evenly."""
+        low, high = (float(total) for total in self._bounds.sum(axis=0))
+        even = dict.fromkeys(self.hints, 1.0 / len(self.hints))
+
+        def is_allowed(total: float) -> bool:
+            return self.space.is_allowed({**self.space.filled(self.space.anchor), **self.hints_for(total, even)})
+
+        if is_allowed(high) or not is_allowed(low):
+            return low, high
+        allowed, forbidden = low, high
+        for _ in range(_BISECTIONS):
+            middle = math.sqrt(allowed * forbidden)
+            allowed, forbidden = (middle, forbidden) if is_allowed(middle) else (allowed, middle)
+        return low, allowed
 
     def hints_for(self, total: float, shares: Mapping[str, float]) -> Configuration:
         """About ``total`` instances by shares, none below its lowest.
@@ -55,7 +73,7 @@ class Reduced:
         """
         share = np.array([shares[name] for name in self.hints])
         share = share / share.sum()
-        bounds = np.array([self.space.knobs[name].bounds for name in self.hints])
+        bounds = self._bounds
         near = total * (_NEARBY if self.hosts is None else _NEARBY_ON_HOSTS)
         hints = np.clip(np.ceil(near[:, None] * share - _ROUNDED_DOWN), bounds[:, 0], bounds[:, 1])
         kept = (hints / share).min(axis=1) / hints.sum(axis=1)

@@ -33,6 +33,7 @@ THESIS = {
 """Tuples per second of the thesis' best configurations, 30 runs each."""
 
 SIGNIFICANCE = 0.05
+_FINAL_RUNS = 1_000_000
 
 
 class Figure8Study(Frozen):
@@ -83,8 +84,13 @@ def run_figure_8(
     work: Path,
     settings: Figure8Study | None = None,
     tell: Callable[[str], None] = lambda _text: None,
+    final: Callable[[Configuration], float] | None = None,
 ) -> dict[str, Any]:
-    """Search, run the best again, compare; resumable, since every search is a session in ``work``."""
+    """Search, run the best again, compare; resumable, since every search is a session in ``work``.
+
+    :param final: throughput of a final run; by default what the objective measures. The defaults are among the final
+        configurations, so that these runs need no baseline beside them.
+    """
     settings = settings or Figure8Study()
     best: dict[str, Configuration] = {}
     steps: dict[str, list[float | None]] = {}
@@ -103,28 +109,30 @@ def run_figure_8(
         **{name: problem.space.repair({**problem.space.defaults, **own}) for name, own in settings.beside.items()},
         **best,
     }
-    runs = _interleaved(objective, finals, settings.repeats, work / "finals.jsonl")
+
+    def throughput(number: int, knobs: Configuration) -> float:
+        return final(knobs) if final else objective.measure(_FINAL_RUNS + number, 0, knobs).value or 0.0
+
+    runs = _interleaved(throughput, finals, settings.repeats, work / "finals.jsonl")
     tests = compare(runs, ["defaults", "hand-tuned", *settings.beside])
     return {"best": best, "curves": steps, "runs": runs, "tests": tests, "thesis": THESIS}
 
 
 def _interleaved(
-    objective: Objective, finals: Mapping[str, Configuration], repeats: int, path: Path
+    throughput: Callable[[int, Configuration], float], finals: Mapping[str, Configuration], repeats: int, path: Path
 ) -> dict[str, list[float]]:
     done = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
     runs: dict[str, list[float]] = {name: [] for name in finals}
     for record in done:
         runs[record["name"]].append(record["value"])
-    count = len(done)
-    for _ in range(repeats):
+    for turn in range(repeats):
         for name, knobs in finals.items():
-            if len(runs[name]) >= repeats:
+            if len(runs[name]) > turn:
                 continue
-            value = objective.measure(1_000_000 + count, 0, knobs).value
-            count += 1
+            value = throughput(sum(len(values) for values in runs.values()), knobs)
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"name": name, "value": value or 0.0}) + "\n")
-            runs[name].append(value or 0.0)
+                file.write(json.dumps({"name": name, "value": value}) + "\n")
+            runs[name].append(value)
     return runs
 
 
@@ -136,14 +144,14 @@ def figure_8_finding(found: Mapping[str, Any], settings: Figure8Study) -> Findin
     rows = tuple(
         (
             name,
-            f"{np.mean(values):.2f} ({min(values):.2f}–{max(values):.2f})",
+            f"{np.mean(values):,.4g} ({min(values):,.4g}–{max(values):,.4g})",
             *(_told(tests.get((name, other))) for other in against),
             ", ".join(f"{key} = {value}" for key, value in found["best"].get(name, {}).items()),
             "; ".join(f"{key} {value / 1000:,.0f} k/s" for key, value in THESIS.items() if key.startswith(f"{name} (")),
         )
         for name, values in runs.items()
     )
-    headings = ("configuration", "throughput / baseline", *(f"against {name}" for name in against), "knobs", "thesis")
+    headings = ("configuration", "throughput", *(f"against {name}" for name in against), "knobs", "thesis")
     searched = [name for name in settings.sets if name in runs]
     top = max(searched, key=lambda name: float(np.mean(runs[name])))
     checks = []

@@ -26,8 +26,12 @@ Row = tuple[str, ...]
 Setting = tuple[str, float, float]
 
 
+def setting_of(run: Run) -> Setting:
+    return run.size, run.imbalance, run.contention
+
+
 def settings_of(runs: Sequence[Run]) -> list[Setting]:
-    return list(dict.fromkeys((run.size, run.imbalance, run.contention) for run in runs))
+    return list(dict.fromkeys(setting_of(run) for run in runs))
 
 
 def contestants_of(runs: Sequence[Run]) -> list[str]:
@@ -38,7 +42,7 @@ def better_passes(runs: Sequence[Run], setting: Setting, contestant: str) -> lis
     """For every graph the pass whose 30 runs were better on average, as the thesis graphs it."""
     best: dict[int, Run] = {}
     for run in runs:
-        if (run.size, run.imbalance, run.contention) == setting and run.contestant == contestant:
+        if setting_of(run) == setting and run.contestant == contestant:
             old = best.get(run.seed)
             if old is None or np.mean(run.measured) > np.mean(old.measured):
                 best[run.seed] = run
@@ -70,9 +74,7 @@ def figure_5(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
     for setting in settings_of(runs):
         cells = []
         for name in names:
-            of = [
-                run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name
-            ]
+            of = [run for run in runs if setting_of(run) == setting and run.contestant == name]
             reached = [run.to_95 for run in of if run.to_95 is not None]
             median = f"{np.median([steps_to_95(run) for run in of]):.0f}" if of else "–"
             cells.append(f"{np.mean([run.first_best for run in of]):.0f}; {median} ({len(reached)}/{len(of)})")
@@ -85,9 +87,7 @@ def figure_6(runs: Sequence[Run], contestants: Sequence[str] = ("bo", "bo180", "
     trends = {}
     for setting in settings_of(runs):
         for name in contestants:
-            of = [
-                run for run in runs if (run.size, run.imbalance, run.contention) == setting and run.contestant == name
-            ]
+            of = [run for run in runs if setting_of(run) == setting and run.contestant == name]
             if of:
                 shares = np.mean([np.array(run.values) / run.best_known for run in of], axis=0)
                 trends[f"{name}, {_named(setting)}"] = [round(float(value), 4) for value in loess(shares)]
