@@ -130,7 +130,7 @@ def propose(known: Vector, values: Vector, seed: int) -> Vector:
             )  # fmt: skip
             if -climbed.fun > gain:
                 found, gain = np.asarray(climbed.x, dtype=float), -float(climbed.fun)
-    return found
+    return np.asarray(found, dtype=float)
 
 
 def _starts(known: Vector, values: Vector, generator: np.random.Generator) -> Vector:
