@@ -49,3 +49,7 @@ class EngineError(StreamTuneError):
 
 class TuningError(StreamTuneError):
     """A tuning process that cannot continue."""
+
+
+class UnhealthyJobError(TuningError):
+    """A job that restarts again and again, or whose tasks do not all run."""

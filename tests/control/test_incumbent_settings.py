@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from streamtune.clock import ManualClock
 from streamtune.control.controller import Controller
 from streamtune.control.guards import Guards
 from streamtune.control.settings import SupervisorSettings
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator, OperatorMetrics, Plan
-from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow
+from streamtune.engines.base import Capabilities, Deployment, Engine, MeasurementWindow, NotReady
+from streamtune.errors import UnhealthyJobError
 from streamtune.settings import SettingsError
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.streamtune import StreamTune, StreamTuneSettings
@@ -72,7 +74,9 @@ class Scripted(Engine, Tuner):
         self.deployed.append(plan)
         return Deployment("d", deployment.job, plan)
 
-    def observe(self, deployment: Deployment, window: MeasurementWindow) -> Observation:  # noqa: ARG002
+    def observe(self, deployment: Deployment, window: MeasurementWindow) -> Observation | NotReady:  # noqa: ARG002
+        if deployment.plan["a"] not in self.through:
+            return NotReady("the job is RESTARTING: OutOfMemoryError", is_unhealthy=True)
         return seen(deployment.plan, through=self.through[deployment.plan["a"]], offered=200.0)
 
     def stop(self, deployment: Deployment) -> None: ...
@@ -89,6 +93,18 @@ def test_a_plan_that_made_things_worse_is_taken_back() -> None:
     assert outcome.deployment.plan == plan(2)
     kept = Scripted({2: 150.0, 6: 60.0}, [plan(6)])
     assert Controller(kept, kept, Guards()).tune(Deployment("d", JOB, plan(2))).deployment.plan == plan(6)
+
+
+def test_a_plan_on_which_the_job_does_not_get_healthy_is_taken_back() -> None:
+    """It restarted again and again on its new plan, and was left to it."""
+    guards = Guards(roll_back_loss=0.2, not_ready_patience=3)
+    world, clock = Scripted({2: 150.0}, [plan(6)]), ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    outcome = Controller(world, world, guards, clock=clock).tune(Deployment("d", JOB, plan(2)))
+    assert outcome.stop_reason == "rolled_back"
+    assert [one["a"] for one in world.deployed] == [6, 2]
+    left = Scripted({2: 150.0}, [plan(6)])
+    with pytest.raises(UnhealthyJobError, match="RESTARTING: OutOfMemoryError"):
+        Controller(left, left, Guards(not_ready_patience=3), clock=clock).tune(Deployment("d", JOB, plan(2)))
 
 
 def test_growth_that_does_not_help_is_not_repeated() -> None:

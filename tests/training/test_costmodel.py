@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
 
 from streamtune.errors import StreamTuneError
 from streamtune.history.errors import HistoryError
@@ -28,6 +29,7 @@ from streamtune.training.costmodel import (
     stored_plans,
     train_on_spark,
 )
+from streamtune.training.guesses import is_guessed
 
 pytestmark = pytest.mark.spark
 
@@ -77,6 +79,19 @@ def test_a_history_of_runs_can_be_learnt_from(spark: SparkSession, tmp_path: Pat
     model = CostModel.load(tmp_path / "model")
     assert model.notes["queries"] <= len(queries)
     assert model.encoder.usual_cluster.cores == UNKNOWN_HOSTS.cores, "asked without hosts, it answers as it was trained"
+
+
+def test_guessed_rates_do_not_teach(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(spark, str(tmp_path / "history"))
+    generate(history, GenerateSettings(runs=20, random_jobs=5))
+    runs = history.runs.read()
+    guesses = sql.transform_values("source_rates", lambda _key, _rate: sql.lit("estimated"))
+    some = sql.substring("run_id", -1, 1).isin("3", "7")
+    told = runs.withColumn("rate_origins", sql.when(some, guesses).otherwise(sql.col("rate_origins")))
+    guessed = History(spark, str(tmp_path / "guessed"))
+    guessed.runs.replace(told, "test")
+    assert guessed.runs.read().where(is_guessed()).count() == 4
+    assert plans_of_history(guessed, "simulator") == 16
 
 
 def test_unknown_ranges_are_refused(spark: SparkSession, tmp_path: Path) -> None:

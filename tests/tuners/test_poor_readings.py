@@ -109,6 +109,22 @@ def test_an_operator_that_does_next_to_nothing_goes_down_in_one_step(busy: float
     assert tuner.recommend(seen).plan["op1"] <= 4
 
 
+def test_where_nothing_arrives_no_capacity_is_made_up() -> None:
+    """It was told that one instance serves about 536,677 (± 350 %)."""
+    tuner = StreamTune(chain("map"))
+    seen = sighting({"source": metrics(1, 1000, 30, emitted=0.0), "op1": metrics(3, 0, 0)})
+    tuner.learn(seen)
+    assert tuner.recommend(seen).why["op1"].startswith("nothing is known of it yet")
+
+
+@pytest.mark.parametrize("busy", [1.9, 2.1, 3.0, 4.0])
+def test_a_little_more_busy_time_does_not_hide_that_it_kept_up(busy: float) -> None:
+    """From 2 ms/s on there is a reading, so blurred that it says nothing: thirty stayed, where 1.9 ms/s gave nine."""
+    tuner, seen = on_flink(30, busy, kind="async")
+    tuner.learn(seen)
+    assert tuner.recommend(seen).plan["op1"] <= 10
+
+
 def test_asynchronous_requests_are_not_seen_in_busy_time() -> None:
     """It idles while its requests are under way: that it is not busy does not mean that it could take far more."""
     asked = {}

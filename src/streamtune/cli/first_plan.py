@@ -81,9 +81,10 @@ def _of_running(question: PlanQuestion, clock: Clock | None) -> dict[str, Any]:
         given = f"'{question.job}'" if question.job else "--observe"
         raise StreamTuneError(f"a running job is looked at as it is, but got {given}: leave it out with --engine flink")
     check_address(question.url)
-    from streamtune.engines.flink import FlinkClient, FlinkEngine
+    from streamtune.cli.flink import flink_client
+    from streamtune.engines.flink import FlinkEngine
 
-    with FlinkClient(question.url) as client:
+    with flink_client(question.url) as client:
         engine = FlinkEngine(client, settings=resolved(FlinkSettings), clock=clock)
         deployment = engine.attach(question.job_id)
         err.print(f"looking at {plain(deployment.job.name)}", highlight=False)

@@ -153,7 +153,7 @@ def status(
         if as_json:
             print_json({"url": address, "up": False, "error": str(error)})
         else:
-            out.print(f"{address} does not answer", highlight=False)
+            out.print(f"{address} does not answer: {error}", highlight=False, soft_wrap=True)
         raise typer.Exit(1) from error
     if as_json:
         print_json(
@@ -418,7 +418,9 @@ def doctor(
     if as_json:
         print_json([{"what": one.name, "verdict": one.verdict, "seen": one.seen, "to_do": one.to_do} for one in found])
     else:
-        table = Table("", "what", "seen", "to do")
+        table = Table("", "what")
+        for heading in ("seen", "to do"):
+            table.add_column(heading, overflow="fold")
         for one in found:
             style = {"ok": "green", "warning": "yellow", "failed": "red"}[one.verdict]
             table.add_row(styled((one.verdict, style)), one.name, one.seen, one.to_do)

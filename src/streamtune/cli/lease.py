@@ -26,7 +26,8 @@ def job_lease(store: str | None, url: str, job: str | None, *, acts: bool) -> It
     if not acts or not (is_there or store is not None):
         yield
         return
+    from streamtune.cli.flink import flink_client
     from streamtune.service.leasing import flink_lease
 
-    with flink_lease(url_of_store, url, job):
+    with flink_lease(url_of_store, flink_client(url), job):
         yield

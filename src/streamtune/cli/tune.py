@@ -370,10 +370,12 @@ def _tune_flink(where: FlinkTuning, session: TuneSession, trail: AuditTrail, as_
         print_json(records)
         return
     for record in records:
-        plan = record["recommended"] if record["stop_reason"] == "dry_run" else record["plan"]
+        if record["stop_reason"] == "dry_run":
+            done = f"recommended is {record['recommended']}, nothing was changed"
+        else:
+            done = f"{record['reconfigurations']} reconfigurations, plan {record['plan']}"
         out.print(
-            f"{record['stop_reason']}: {record['reconfigurations']} reconfigurations, plan {plan}, "
-            f"backpressure {'left' if record['backpressure'] else 'none'}",
+            f"{record['stop_reason']}: {done}, backpressure {'left' if record['backpressure'] else 'none'}",
             highlight=False,
             soft_wrap=True,
         )

@@ -12,7 +12,7 @@ from streamtune.control.guards import Guards as Guards
 from streamtune.control.guards import is_cut
 from streamtune.dataflow import Observation, Plan
 from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
-from streamtune.errors import TuningError
+from streamtune.errors import TuningError, UnhealthyJobError
 from streamtune.tuners.base import Recommendation, Tuner
 
 StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed", "rolled_back"]
@@ -131,11 +131,13 @@ class Controller:
                 break
             before, earlier = deployment.plan, seen
             deployment = yield from self._deploy(deployment, plan)
-            seen = yield from self._observe(deployment)
-            backpressure_seen += int(seen.has_backpressure)
-            self._judge(before, earlier, plan, seen)
-            if self._is_worse(earlier, seen):
-                self.audit.write("rolling_back", {"change": self._change, "to": dict(before)})
+            found = yield from self._observe_new(deployment)
+            if found is not None:
+                seen, backpressure_seen = found, backpressure_seen + int(found.has_backpressure)
+                self._judge(before, earlier, plan, seen)
+            if found is None or self._is_worse(earlier, seen):
+                why = "the job is not healthy" if found is None else "less gets through"
+                self.audit.write("rolling_back", {"change": self._change, "to": dict(before), "reason": why})
                 deployment = yield from self._deploy(deployment, before)
                 seen = yield from self._observe(deployment)
                 plan, reason = before, "rolled_back"
@@ -147,6 +149,15 @@ class Controller:
                 reason = "bound"
                 break
         return self._end(reason, deployment, seen, backpressure_seen, plan)
+
+    def _observe_new(self, deployment: Deployment) -> Steps[Observation | None]:
+        """What a new plan has brought; None where the job does not get healthy on it, and plans may be taken back."""
+        try:
+            return (yield from self._observe(deployment))
+        except UnhealthyJobError:
+            if self.guards.roll_back_loss is None:
+                raise
+            return None
 
     def _is_worse(self, before: Observation, now: Observation) -> bool:
         """Whether a plan made things worse: held up, and less gets through although no less is offered."""
@@ -207,14 +218,17 @@ class Controller:
         return deployment
 
     def _observe(self, deployment: Deployment) -> Steps[Observation]:
+        trouble = NotReady("it was never asked")
         for _ in range(self.guards.not_ready_patience):
             seen = yield from self.engine.observing(deployment, self.window)
             if isinstance(seen, Observation):
                 return self._taken_in(deployment, seen)
-            yield self._retry_s(seen)
-        raise TuningError(
-            f"'{deployment.id}' gave no usable metrics in {self.guards.not_ready_patience} attempts: "
-            "check that the job is running and its metrics are served"
+            trouble = seen
+            yield self._retry_s(trouble)
+        kind = UnhealthyJobError if trouble.is_unhealthy else TuningError
+        raise kind(
+            f"'{deployment.id}' gave no usable metrics in {self.guards.not_ready_patience} attempts (at last: "
+            f"{trouble.reason}): check that the job is running and its metrics are served"
         )
 
     def _taken_in(self, deployment: Deployment, seen: Observation) -> Observation:

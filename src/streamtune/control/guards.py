@@ -43,7 +43,7 @@ class Guards(Settings):
         gt=0,
         lt=1,
         description="a plan after which the job is held up and gets less through than before, by more than this share, "
-        "is taken back; none: off",
+        "or does not get healthy (it restarts again and again), is taken back; none: off",
     )
     ineffective_gain: float | None = Field(
         default=None,

@@ -171,7 +171,9 @@ class Supervisor:
         job.deployment, job.trouble = found, None
         same = set(found.job.dataflow.index) == set(before.job.dataflow.index)
         if job.remake is not None and not (same and set(found.job.dataflow.edges) == set(before.job.dataflow.edges)):
+            learnt = job.controller.tuner
             job.controller = job.remake(found)
+            job.controller.tuner.inherit(learnt)
 
     def _look(self, job: SupervisedJob) -> Steps[Observation | None]:
         controller = job.controller

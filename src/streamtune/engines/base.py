@@ -76,10 +76,14 @@ class MeasurementWindow(Settings):
 
 @dataclass(frozen=True)
 class NotReady:
-    """The metrics cannot be trusted yet: why, and when to ask again. Never reported as zeros."""
+    """The metrics cannot be trusted yet: why, and when to ask again. Never reported as zeros.
+
+    ``is_unhealthy`` says that the job itself is in trouble: it restarts, or not all of its tasks run.
+    """
 
     reason: str
     retry_after_s: float = 5.0
+    is_unhealthy: bool = False
 
 
 class JobCrashedError(EngineError):

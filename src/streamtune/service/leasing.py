@@ -8,10 +8,14 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from streamtune.errors import StreamTuneError
 from streamtune.service.clusters.base import job_key, unique_jobs
 from streamtune.service.store import Store
+
+if TYPE_CHECKING:
+    from streamtune.engines.flink import FlinkClient
 
 log = logging.getLogger("streamtune.service")
 
@@ -19,15 +23,18 @@ LEASE_S = 60.0
 
 
 @contextmanager
-def flink_lease(store_url: str, url: str, job: str | None) -> Iterator[str]:
-    """Hold the lease of a running Flink job for a block; ``LeaseHeldError`` says who has it where it is taken."""
-    from streamtune.engines.flink import FlinkClient, FlinkEngine
+def flink_lease(store_url: str, client: FlinkClient, job: str | None) -> Iterator[str]:
+    """Hold the lease of a running Flink job for a block; ``LeaseHeldError`` says who has it where it is taken.
 
-    with FlinkClient(url) as client:
+    The client is closed as soon as the job is found.
+    """
+    from streamtune.engines.flink import FlinkEngine
+
+    with client:
         found = FlinkEngine(client).find_job(job)
         listed = unique_jobs([(one.id, one.name, "running") for one in client.jobs() if one.state == "RUNNING"])
     label = next((one.label for one in listed if one.id == found.id), "")
-    with held(store_url, job_key("flink", url, found.name + label)) as holder:
+    with held(store_url, job_key("flink", client.url, found.name + label)) as holder:
         yield holder
 
 

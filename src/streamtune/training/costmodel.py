@@ -24,6 +24,7 @@ from streamtune.models.costmodel.optisample import SATURATED, TARGET_BUSY, OptiS
 from streamtune.readings.selectivity import SELECTIVITY_SQL, observed_selectivity
 from streamtune.spark.settings import TableSettings
 from streamtune.spark.tables import Table
+from streamtune.training.guesses import is_guessed
 
 PLANS = "plans"
 # Runs do not name their hosts: assume one large machine, the same for all.
@@ -47,11 +48,12 @@ def stored_plans(history: History, limit: int) -> pa.Table:
 def plans_of_history(history: History, engine: str, hosts: Cluster = UNKNOWN_HOSTS) -> int:
     """Turn the runs of an engine that have latency and throughput into labelled plans; how many there are.
 
-    The job is the query: all runs of a job stay on one side of a split.
+    Runs whose offered rates are guesses are left out. The job is the query: all runs of a job stay on one side of a
+    split.
     """
     # All columns of today: a history that 0.1.0 wrote has fewer.
     runs = history.runs.read(columns=STORED_RUN).where(sql.col("engine") == engine)
-    known = runs.where((sql.col("latency_ms") > 0) & (sql.col("throughput_per_s") > 0))
+    known = runs.where((sql.col("latency_ms") > 0) & (sql.col("throughput_per_s") > 0) & ~is_guessed())
     task = partial(_describe_batches, hosts=hosts)
     rows = known.select(*Run.model_fields).mapInArrow(task, from_arrow_schema(LABELLED_SCHEMA))
     table = plans_table(history)

@@ -28,6 +28,7 @@ from streamtune.models.transfer.model import TransferModel
 from streamtune.models.transfer.past import PastOperators
 from streamtune.spark.settings import TableSettings
 from streamtune.training.capacity import past_and_types
+from streamtune.training.guesses import is_guessed
 from streamtune.training.settings import PretrainSettings
 from streamtune.training.task import RESULT, train_task
 
@@ -125,9 +126,7 @@ def _describe(history: History, engine: str) -> dict[str, Any]:
 
 def _training_table(history: History, engine: str, clustering: Clustering | None) -> DataFrame:
     """Features with labels, written by cluster, so that a task reads its own cluster's files alone."""
-    # A rate that is a guess would teach as if it were a measurement.
-    guessed = sql.array_contains(sql.map_values("rate_origins"), "estimated")
-    wanted = (sql.col("engine") == engine) & ~sql.coalesce(guessed, sql.lit(False))
+    wanted = (sql.col("engine") == engine) & ~is_guessed()
     ids = history.runs.read(columns=STORED_RUN).where(wanted).select("run_id")
     joined = history.features.read().join(history.labels.read().drop("day"), "run_id").join(ids, "run_id")
     if clustering is None:

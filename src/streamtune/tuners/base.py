@@ -52,6 +52,9 @@ class Tuner(ABC):
     def learn(self, observation: Observation) -> None:  # noqa: B027 - optional: stateless tuners have nothing to learn
         """Take note of an observation."""
 
+    def inherit(self, other: Tuner) -> None:  # noqa: B027 - optional, like learn
+        """Take over what is still true of what another tuner of this kind learnt, of the job before it was changed."""
+
     @abstractmethod
     def recommend(self, observation: Observation) -> Recommendation:
         """A plan for the source rates of this observation; names every operator of the job."""

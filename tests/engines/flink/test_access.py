@@ -11,12 +11,14 @@ import pytest
 from engines.flink.fake_flink import FakeFlink
 from streamtune.cli import run
 from streamtune.control.audit import AuditTrail
+from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.flink import FlinkClient
 from streamtune.engines.flink.access import Access, split_login
 from streamtune.engines.flink.client import FlinkRefusedError
-from streamtune.engines.flink.settings import AccessSettings
+from streamtune.engines.flink.settings import AccessSettings, FlinkSettings
 from streamtune.errors import EngineError
 from streamtune.outputs import redacted
+from streamtune.service.clusters.flink import FlinkCluster
 
 SECRET = "s3cr3t-tok3n"
 
@@ -90,16 +92,40 @@ def _redirected() -> FlinkClient:
     return client
 
 
-def test_a_certificate_that_is_not_trusted_is_named() -> None:
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate",
+            r"certificate of https://proxy is not trusted .*access\.ca_file",
+        ),
+        (
+            "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required",
+            "asks for a certificate of yours",
+        ),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_or_missing_is_named(problem: str, words: str) -> None:
     client = FlinkClient("https://proxy", retries=0)
 
     def refuse(_request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+        raise httpx.ConnectError(problem)
 
     client._http._transport = httpx.MockTransport(refuse)
     client._http._mounts = {}
-    with pytest.raises(FlinkRefusedError, match=r"certificate of https://proxy is not trusted .*access\.ca_file"):
+    with pytest.raises(FlinkRefusedError, match=words):
         client.jobs()
+
+
+def test_a_service_comes_in_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knew only of tokens in the environment, and showed the address with the password to whoever asked."""
+    (tmp_path / "token").write_text(SECRET)
+    access = AccessSettings(token_file=tmp_path / "token", headers={"X-Tenant": "blue"})
+    window = MeasurementWindow(1, 1)
+    cluster = FlinkCluster("prod", "https://proxy/prod", window, settings=FlinkSettings(access=access))
+    found = headers_of(cluster._client, monkeypatch)
+    assert (found["authorization"], found["x-tenant"]) == (f"Bearer {SECRET}", "blue")
+    assert FlinkCluster("prod", f"https://me:{SECRET}@proxy/prod", window).url == "https://proxy/prod"
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:

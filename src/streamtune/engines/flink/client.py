@@ -293,6 +293,11 @@ class FlinkClient:
                     f"the certificate of {self.url} is not trusted ({error}): give the certificate that signed it as "
                     "engines.flink.access.ca_file in streamtune.yaml"
                 ) from error
+            if "CERTIFICATE_REQUIRED" in str(error).upper().replace(" ", "_"):
+                raise FlinkRefusedError(
+                    f"{self.url} asks for a certificate of yours: give engines.flink.access.client_cert in "
+                    "streamtune.yaml"
+                ) from error
             raise FlinkUnreachableError(
                 f"{self.url} cannot be reached ({error}): check the address and that the JobManager runs"
             ) from error

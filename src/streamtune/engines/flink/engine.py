@@ -240,7 +240,7 @@ class FlinkEngine(Engine):
         if state is not None and not details.is_running:
             cause = self.client.failure(attached.job_id)
             state = f"{state}: {cause}" if cause else state
-        return details if state is None else NotReady(state)
+        return details if state is None else NotReady(state, is_unhealthy=True)
 
     def _unsettled_s(self, attached: _Attached, details: JobDetails, settle_s: float) -> float:
         """Seconds until the last change, ours or a restart of the job's own, lies far enough back."""

@@ -200,7 +200,8 @@ class _Difference:
         cls, name: str, before: tuple[SubtaskCounters, ...], after: tuple[SubtaskCounters, ...], wall_s: float
     ) -> _Difference | NotReady:
         if len(before) != len(after) or any(a.incarnation != b.incarnation for a, b in zip(before, after, strict=True)):
-            return NotReady(f"'{name}' was restarted or rescaled within the window", retry_after_s=1.0)
+            restarted = f"'{name}' was restarted or rescaled within the window"
+            return NotReady(restarted, retry_after_s=1.0, is_unhealthy=True)
         pairs = list(zip(before, after, strict=True))
         records_in = sum(b.records_in - a.records_in for a, b in pairs)
         records_out = sum(b.records_out - a.records_out for a, b in pairs)

@@ -102,7 +102,7 @@ class Poller:
         job_id = details.id
         trouble = state_of(details)
         if trouble is not None:
-            return NotReady(trouble)
+            return NotReady(trouble, is_unhealthy=True)
         taken_at = self._clock.now()
         # Between the first and the last that are asked for their counters: if those are of one fetch, so is this.
         of_sources = self._source_metrics(job_id, imported)

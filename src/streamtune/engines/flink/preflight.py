@@ -86,9 +86,9 @@ class Preflight:
         waiting = "" if details.is_running else "wait until it runs"
         held = self.client.slots_held(job_id)
         return [
-            Finding("job", state, f"{details.name} ({job_id}) is {details.state}, on {in_use} slots", waiting),
+            Finding("job", state, f"{details.name} ({job_id}) is {details.state}, in {_slots(in_use)}", waiting),
             self.checkpoint(details),
-            Finding("slots of the job", "ok", f"{max(in_use, held)} are its own"),
+            Finding("slots of the job", "ok", f"TaskManagers keep {_slots(max(in_use, held))} for it"),
             *self._single(details),
         ]
 
@@ -176,6 +176,10 @@ class Preflight:
         if not single:
             return []
         return [Finding("single instances", "ok", f"cannot be scaled: {', '.join(single)}")]
+
+
+def _slots(number: int) -> str:
+    return f"{number} slot" if number == 1 else f"{number} slots"
 
 
 def is_reactive(options: dict[str, str]) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamtune.engines.base import Deployment, Engine, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, Overrides, load_overrides
+from streamtune.engines.flink.access import Access
 from streamtune.service.clusters.base import Cluster, FoundJob, unique_jobs
 from streamtune.service.views import JobState
 
@@ -42,14 +43,15 @@ class FlinkCluster(Cluster):
         settings: FlinkSettings | None = None,
         clock: Clock | None = None,
     ) -> None:
+        settings = settings or FlinkSettings()
         self.name = name
-        self.url = url
         self.window = window
-        self._client = FlinkClient(url, retries=1)
+        self._client = FlinkClient(url, retries=1, access=Access.of(settings.access))
+        self.url = self._client.url  # without a password in it: it is shown, and part of the jobs' ids
         self._engine = FlinkEngine(
             self._client,
             overrides=load_overrides(overrides) if overrides else Overrides(),
-            settings=(settings or FlinkSettings()).replace(url=url),
+            settings=settings.replace(url=url),
             clock=clock,
         )
 

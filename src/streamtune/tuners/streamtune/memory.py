@@ -6,12 +6,14 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from streamtune.dataflow import Job, Observation
-from streamtune.errors import TuningError
+from streamtune.dataflow.spec import JobSpec, parse_spec
+from streamtune.errors import StreamTuneError, TuningError
 from streamtune.outputs import check_output
+from streamtune.tuners.streamtune.inheritance import inherited, still_there
 
 KEPT_OBSERVATIONS = 400
 _TABLE = """
@@ -22,10 +24,11 @@ create table if not exists observations (
     observation text not null
 )
 """
+_SHAPES = "create table if not exists shapes (shape text primary key, spec text not null)"
 
 
 class Memory:
-    """The observations of one job. A job whose operators or edges have changed starts over; jobs share the file.
+    """The observations of one job; jobs share the file. One that was changed a little keeps what is still true of it.
 
     Every write is one transaction: a killed process leaves the state before or after it, never half of it.
     """
@@ -34,9 +37,13 @@ class Memory:
         self._path = path
         self._job = job.name
         self._shape = _shape(job)
+        self._flow = job.dataflow
         check_output(path, "--state")
         with self._transaction() as connection:
             connection.execute(_TABLE)
+            connection.execute(_SHAPES)
+            spec = json.dumps(JobSpec(job).to_mapping())
+            connection.execute("insert or ignore into shapes (shape, spec) values (?, ?)", (self._shape, spec))
             found = {str(row[1]) for row in connection.execute("pragma table_info(observations)")}
             if not {"number", "job", "shape", "observation"} <= found:
                 raise sqlite3.DatabaseError("its table 'observations' was not made by StreamTune")
@@ -54,17 +61,31 @@ class Memory:
             ) from error
 
     def load(self) -> list[Observation]:
-        """All kept observations, the oldest first; one that cannot be read is left out."""
-        query = "select observation from observations where job = ? and shape = ? order by number"
+        """All kept observations, the oldest first, in the job's names of now; one that cannot be read is left out."""
+        query = "select shape, observation from observations where job = ? order by number"
         with self._transaction() as connection:
-            rows = connection.execute(query, (self._job, self._shape)).fetchall()
+            rows = connection.execute(query, (self._job,)).fetchall()
+            names = self._names(connection, {str(shape) for shape, _ in rows} - {self._shape})
         kept = []
-        for (text,) in rows:
+        for shape, text in rows:
             try:
-                kept.append(_observation(text))
+                seen = _observation(text)
             except (ValueError, TypeError, AttributeError, RecursionError):
                 continue
+            found = seen if shape == self._shape else inherited(seen, names.get(shape, {}))
+            if found is not None and found.operators:
+                kept.append(found)
         return kept
+
+    def _names(self, connection: sqlite3.Connection, shapes: set[str]) -> dict[str, dict[str, str]]:
+        """For each earlier shape of the job which of its operators is which of now's; unknown shapes are left out."""
+        found = {}
+        for shape in sorted(shapes):
+            row = connection.execute("select spec from shapes where shape = ?", (shape,)).fetchone()
+            with suppress(StreamTuneError, ValueError, TypeError):
+                if row is not None:
+                    found[shape] = still_there(parse_spec(json.loads(row[0])).job.dataflow, self._flow)
+        return found
 
     def add(self, observation: Observation) -> None:
         """Keep one more, and let the oldest beyond the limit go."""

@@ -170,8 +170,9 @@ class PosteriorEstimator(NeedEstimator):
                 if believed is None:
                     continue
                 believed.belief.drift(self._settings.drift_sd)
-                reading = self._reading(lesson, key, found, place, believed.belief.noise_sd, situation.demand[key])
-                for one in (reading, self._least(lesson, key, found, place)):
+                demand = situation.demand[key]
+                reading = self._reading(lesson, key, found, place, believed.belief.noise_sd, demand)
+                for one in (reading, self._least(lesson, key, found, place, demand)):
                     if one is not None and believed.take(one, self._settings.surprise):
                         self._changed.add(key)
 
@@ -207,12 +208,16 @@ class PosteriorEstimator(NeedEstimator):
             return _Reading(metrics.parallelism, math.log(demand), at_least=True)
         return None
 
-    def _least(self, lesson: Lesson, key: str, found: Readings, place: int) -> _Reading | None:
+    def _least(self, lesson: Lesson, key: str, found: Readings, place: int, demand: float) -> _Reading | None:
         """What an operator could surely take whose busy time is too short to be read."""
         parallelism, log_rate = lesson.observation.operators[key].parallelism, float(found.log_least[place])
-        is_told = lesson.labels[key] == FINE and self._settings.use_busy and key not in self._waiting
+        is_told = lesson.labels[key] == FINE and self._settings.use_busy
         if not is_told or parallelism == 1 or not math.isfinite(log_rate):  # of one instance nothing can be taken
             return None
+        if key in self._waiting:  # its busy time is no limit, so all that is sure is what it does take
+            if not (demand > 0 and found.is_known[place]):
+                return None  # or has been said
+            log_rate = math.log(demand)
         return _Reading(parallelism, log_rate, at_least=True)
 
     def curves(self, situation: Situation) -> tuple[Floats, Floats]:

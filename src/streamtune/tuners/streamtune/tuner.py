@@ -18,6 +18,7 @@ from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
 from streamtune.tuners.streamtune.estimator import NeedEstimator, Situation, Verdict
 from streamtune.tuners.streamtune.experience import Bounds, Experience
 from streamtune.tuners.streamtune.foresight import Foreseen, foresee
+from streamtune.tuners.streamtune.inheritance import inherited, still_there
 from streamtune.tuners.streamtune.memory import Memory
 from streamtune.tuners.streamtune.posterior import PosteriorEstimator
 from streamtune.tuners.streamtune.pretrained import Pretrained
@@ -109,6 +110,15 @@ class StreamTune(Tuner):
         self._take_in(observation)
         if self._memory is not None:
             self._memory.add(observation)
+
+    def inherit(self, other: Tuner) -> None:
+        if not isinstance(other, StreamTune) or self._memory is not None:  # a memory has loaded it already
+            return
+        names = still_there(other.job.dataflow, self.job.dataflow)
+        for lesson in other._experience.lessons:
+            found = inherited(lesson.observation, names)
+            if found is not None:
+                self._take_in(found)
 
     def _take_in(self, observation: Observation) -> None:
         lesson = self._experience.add(observation)
