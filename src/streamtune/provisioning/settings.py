@@ -19,7 +19,7 @@ class SolverSettings(Settings):
     """How long to work, and what is good enough."""
 
     seconds: float | None = Field(
-        default=None, gt=0, description="time to spend; by default 8 s, and 50 s above 2,000 epochs × sizes"
+        default=None, gt=0, description="time to spend; by default 8 s, and 55 s above 2,000 epochs × sizes"
     )
     gap: float = Field(default=0.001, ge=0, lt=1, description="stop early at this proven gap")
     exact_steps: float = Field(
@@ -31,7 +31,7 @@ class SolverSettings(Settings):
         """For a problem of so many epochs × sizes."""
         if self.seconds is not None:
             return self.seconds
-        return 8.0 if cells <= 2000 else 50.0
+        return 8.0 if cells <= 2000 else 55.0
 
 
 class AheadSettings(Settings):
