@@ -35,9 +35,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "autoconfig": (
         "optuna",
         "cmaes",
-        "botorch",
-        "gpytorch",
-        "torch",
         "scipy",
         "sklearn",
         "threadpoolctl",

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from streamtune.dataflow import Job, Observation
-from streamtune.dataflow.spec import JobSpec, parse_spec
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator
 from streamtune.errors import StreamTuneError, TuningError
 from streamtune.outputs import check_output
 from streamtune.tuners.streamtune.inheritance import inherited, still_there
@@ -24,7 +23,7 @@ create table if not exists observations (
     observation text not null
 )
 """
-_SHAPES = "create table if not exists shapes (shape text primary key, spec text not null)"
+_SHAPES = "create table if not exists shapes (shape text primary key, dataflow text not null)"
 
 
 class Memory:
@@ -42,8 +41,9 @@ class Memory:
         with self._transaction() as connection:
             connection.execute(_TABLE)
             connection.execute(_SHAPES)
-            spec = json.dumps(JobSpec(job).to_mapping())
-            connection.execute("insert or ignore into shapes (shape, spec) values (?, ?)", (self._shape, spec))
+            connection.execute(
+                "insert or ignore into shapes (shape, dataflow) values (?, ?)", (self._shape, _written(self._flow))
+            )
             found = {str(row[1]) for row in connection.execute("pragma table_info(observations)")}
             if not {"number", "job", "shape", "observation"} <= found:
                 raise sqlite3.DatabaseError("its table 'observations' was not made by StreamTune")
@@ -81,10 +81,10 @@ class Memory:
         """For each earlier shape of the job which of its operators is which of now's; unknown shapes are left out."""
         found = {}
         for shape in sorted(shapes):
-            row = connection.execute("select spec from shapes where shape = ?", (shape,)).fetchone()
-            with suppress(StreamTuneError, ValueError, TypeError):
+            row = connection.execute("select dataflow from shapes where shape = ?", (shape,)).fetchone()
+            with suppress(StreamTuneError, ValueError, TypeError, LookupError, RecursionError):
                 if row is not None:
-                    found[shape] = still_there(parse_spec(json.loads(row[0])).job.dataflow, self._flow)
+                    found[shape] = still_there(_read(row[0]), self._flow)
         return found
 
     def add(self, observation: Observation) -> None:
@@ -111,6 +111,17 @@ def _observation(text: str) -> Observation:
         watched = any(one.get("backlog_growth_per_s") is not None for one in data.get("operators", {}).values())
         data["reports_backpressure"] = not watched
     return Observation.model_validate(data)
+
+
+def _written(flow: Dataflow) -> str:
+    operators = [operator.model_dump(mode="json", exclude_defaults=True) for operator in flow.operators]
+    return json.dumps({"operators": operators, "edges": [(e.source, e.target, e.partitioning) for e in flow.edges]})
+
+
+def _read(text: str) -> Dataflow:
+    data = json.loads(text)
+    operators = tuple(Operator.model_validate(one) for one in data["operators"])
+    return Dataflow(operators, tuple(Edge(*one) for one in data["edges"]))
 
 
 def _shape(job: Job) -> str:
