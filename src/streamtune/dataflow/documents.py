@@ -22,6 +22,7 @@ from streamtune.errors import StreamTuneError
 MOST_BYTES = 64 * 2**20
 MOST_CSV_BYTES = 256 * 2**20
 MOST_NODES = 1_000_000
+MOST_LEVELS = 100  # of brackets; PyYAML looks ahead over all of them again and again
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -164,7 +165,12 @@ def _no_constant(name: str) -> NoReturn:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, except that a key given twice is an error, and so are aliases without end."""
+    """PyYAML's safe loader, except that a key given twice is an error, and so are aliases and brackets without end."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any) -> None:  # noqa: N803 - PyYAML calls it so
+        if self.flow_level >= MOST_LEVELS:
+            raise DocumentError("is nested too deep: make it flatter")
+        super().fetch_flow_collection_start(TokenClass)
 
     def compose_document(self) -> yaml.Node | None:
         node: yaml.Node | None = super().compose_document()
