@@ -76,11 +76,14 @@ def write_example_folder(folder: Path) -> None:
     (folder / "measure.py").write_text("import sys; print(len(sys.argv[2]) + int(sys.argv[4]) % 7)\n")
     (folder / "my-rates.yaml").write_text("[1, 2, 1]\n")
     (folder / "known.yaml").write_text("operators:\n  bids: {rate: 400}\nexclude: [sink]\n")  # as the fake server's job
+    # Up to now, for a running job is looked ahead from here.
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     rows = [
-        f"2026-11-{1 + step // 96:02d} {step % 96 // 4:02d}:{step % 4 * 15:02d}:00,{60000 + 900 * (step % 96)}"
+        f"{now - timedelta(minutes=15 * (400 - step)):%Y-%m-%d %H:%M:%S},{60000 + 900 * (step % 96)}"
         for step in range(400)
     ]
     (folder / "rates.csv").write_text("\n".join(["time,rate", *rows]) + "\n")
+    (folder / "prices.yaml").write_text("per_core_hour: 0.04\nper_gib_hour: 0.005\nshort_hour: 0.6\n")
     tasks = [{"id": f"{kind}-{number}", "load": 1.0} for kind in ("a", "b") for number in range(10)]
     edges = [{"from": f"a-{one}", "to": f"b-{one}", "bytes_per_s": 1000} for one in range(10)]
     (folder / "graph.json").write_text(json.dumps({"tasks": tasks, "edges": edges}))

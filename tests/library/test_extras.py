@@ -28,6 +28,7 @@ EXCEPTIONS: dict[str, str] = {
     "streamtune.reports.advice_picture": "learn",
     "streamtune.reports.model_picture": "learn",
     "streamtune.reports.verdict_picture": "learn",
+    "streamtune.tuners.ahead": "provision",
     "streamtune.engines.timely": "",
     "streamtune.engines.timely.flow": "timely",
     "streamtune.engines.timely.worker": "timely",
