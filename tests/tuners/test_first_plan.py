@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator
+from streamtune.dataflow.observation import EdgeMetrics
 from streamtune.readings.demand import carried_rates
+from streamtune.tuners.streamtune import StreamTune
 from streamtune.tuners.streamtune.first_plan import Draws, Need, least_plan, needed, reach
+from streamtune.tuners.streamtune.settings import StreamTuneSettings
 from streamtune.workloads import load
+from tuners.sightings import chain, metrics, sighting
 
 
 @st.composite
@@ -81,3 +86,54 @@ def test_draws_are_the_same_every_time_and_balanced() -> None:
 def test_reach_is_that_of_the_worst_operator() -> None:
     assert reach([10.0, 5.0], [10.0, 20.0]) == 4.0
     assert math.isinf(reach([0.0], [1.0]))
+
+
+FORK = Job(
+    "fork",
+    Dataflow(
+        (
+            Operator(id="source", type="source", rate=1000),
+            Operator(id="all", type="map"),
+            Operator(id="few", type="map"),
+        ),
+        (Edge("source", "all", "rebalance"), Edge("source", "few", "rebalance")),
+    ),
+    max_parallelism=64,
+)
+
+
+def planned(job: Job, seen: Observation, times: float, **settings: float) -> dict[str, int]:
+    """The first plan at so many times what was offered, after one look."""
+    tuner = StreamTune(job, StreamTuneSettings(**settings))  # type: ignore[arg-type]
+    tuner.learn(seen)
+    found = tuner.first_plan({key: rate * times for key, rate in seen.source_rates.items()})
+    assert found is not None
+    return dict(found.degrees)
+
+
+def on_a_fork(few: float) -> Observation:
+    """One instance serves 2,000/s of either branch; the source sends all of its 1,000/s to one, few to the other."""
+    seen = sighting({"source": metrics(1, 1000, 50.0), "all": metrics(1, 1000, 500.0), "few": metrics(1, few, few / 2)})
+    counted = {"all": 1000.0, "few": few}
+    edges = tuple(EdgeMetrics(source="source", target=key, records_per_s=rate) for key, rate in counted.items())
+    return seen.model_copy(update={"edges": edges})
+
+
+def test_a_first_plan_counts_what_goes_over_each_edge_of_a_fork() -> None:
+    """At ten times the rate one branch gets 10,000/s, which takes 5 or 6; the other 1,000/s, which takes one."""
+    found = planned(FORK, on_a_fork(few=100.0), 10)
+    assert 5 <= found["all"] <= 8
+    assert found["few"] <= 2
+
+
+def test_a_first_plan_aims_at_the_utilisation_that_was_set() -> None:
+    seen = sighting({"source": metrics(1, 1000, 50.0), "op1": metrics(1, 1000, 500.0)})
+    full, half = (planned(chain("map"), seen, 10, target_utilisation=share)["op1"] for share in (1.0, 0.5))
+    assert half == pytest.approx(2 * full, abs=2)
+
+
+def test_a_first_plan_works_off_what_waits_in_time() -> None:
+    """600,000 records wait at 10,000/s: within a minute, that is as much again."""
+    seen = sighting({"source": metrics(1, 1000, 50.0, lag=600_000), "op1": metrics(1, 1000, 500.0)})
+    without, within = planned(chain("map"), seen, 10), planned(chain("map"), seen, 10, catch_up_s=60)
+    assert within["op1"] == pytest.approx(2 * without["op1"], abs=2)

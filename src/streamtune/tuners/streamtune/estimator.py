@@ -25,6 +25,7 @@ class Situation:
     reports_backpressure: bool = True
     edge_ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
     rate_sd: float = 0.0  # of the logarithm of the rates
+    headroom: float = 1.0  # ``demand`` over what the source rates alone send: for catching up, and spare time
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def foresee(
     columns = [flow.index[key] for key in keys]
     known = np.array([estimator.is_known(key) for key in keys], dtype=np.bool_)
     mean, sd = estimator.curves(situation)
-    need = needed(mean, sd, demand[:, columns], normals[:, columns])
+    need = needed(mean, sd, demand[:, columns] * situation.headroom, normals[:, columns])
     # Nothing can be promised of operators that nothing is known of: the others are chosen without them.
     counted = Need(np.where(known[None, :], need.degrees, 1), need.limit)
     limits = np.array([job.limit_of(key) for key in keys])

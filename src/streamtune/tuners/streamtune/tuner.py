@@ -164,7 +164,11 @@ class StreamTune(Tuner):
         if not isinstance(self._estimator, PosteriorEstimator):
             return None
         demand = self._experience.demand(source_rates, self._usual)
-        situation = Situation(source_rates, demand, self._experience.selectivities())
+        seen = self._experience.selectivities(), self._experience.edge_ratios()
+        situation = Situation(source_rates, demand, seen[0], edge_ratios=seen[1])
+        lessons = self._experience.lessons
+        waiting = self._waiting(lessons[-1].observation) if lessons else 0.0
+        situation = self._with_headroom(situation, waiting)
         return foresee(self.job, self._estimator, situation, self._prior, certainty or self.settings.first_certainty)
 
     def _first_verdicts(self, situation: Situation) -> dict[str, Verdict]:
@@ -176,8 +180,7 @@ class StreamTune(Tuner):
 
     def recommend(self, observation: Observation) -> Recommendation:
         observation = self._known.complete(observation)
-        situation = self._situation(observation)
-        situation = replace(situation, demand=self._with_catch_up(observation, situation.demand))
+        situation = self._with_headroom(self._situation(observation), self._waiting(observation))
         probed = self._probed_sources(observation)
         if probed:
             raised = {key: rate * (_PROBE if key in probed else 1.0) for key, rate in situation.demand.items()}
@@ -225,15 +228,20 @@ class StreamTune(Tuner):
         self._known_roughly = frozenset(rough)
         return Recommendation(plan, self._with_origin(why), figures, provisional=provisional)
 
-    def _with_catch_up(self, observation: Observation, demand: Mapping[str, float]) -> dict[str, float]:
+    def _waiting(self, observation: Observation) -> float:
+        """Records that wait before the sources."""
+        lags = (observation.operators[source.id].lag_records or 0.0 for source in self.job.dataflow.sources)
+        return sum(lag for lag in lags if math.isfinite(lag))
+
+    def _with_headroom(self, situation: Situation, waiting: float) -> Situation:
         """Demand with what works off the backlog in time, at the utilisation that plans aim at."""
         chosen, factor = self.settings, 1.0
-        offered = sum(observation.source_rates.values())
+        offered = sum(situation.source_rates.values())
         if chosen.catch_up_s is not None and offered > 0:
-            lags = (observation.operators[source.id].lag_records or 0.0 for source in self.job.dataflow.sources)
-            waiting = sum(lag for lag in lags if math.isfinite(lag))
             factor += (waiting / offered + chosen.restart_s) / chosen.catch_up_s
-        return {key: rate * factor / chosen.target_utilisation for key, rate in demand.items()}
+        factor /= chosen.target_utilisation
+        demand = {key: rate * factor for key, rate in situation.demand.items()}
+        return replace(situation, demand=demand, headroom=factor)
 
     def _is_within_band(self, observation: Observation) -> bool:
         band, target = self.settings.utilisation_band, self.settings.target_utilisation
