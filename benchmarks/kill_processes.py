@@ -27,9 +27,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-# The tests in the place of this folder, which has a history.py as well; this folder behind all others.
+# The tests in the place of this folder, whose history.py would hide the tests' folder of that name.
 sys.path[0] = str(Path(__file__).parents[1] / "tests")
-sys.path.append(str(Path(__file__).parent))
 
 from faults.processes import PROCESSES, Server, Trial, a_server  # noqa: E402
 
@@ -131,8 +130,10 @@ def learn_on_spark(work: Path) -> None:
 
 
 def on_engines(server: Server, work: Path, wanted: list[str]) -> None:
+    sys.path.append(str(Path(__file__).parent))
     from kill_engines import ENGINES
 
+    sys.path.pop()
     kills, steps = int(os.environ.get("ENGINE_KILLS", "3")), int(os.environ.get("ENGINE_STEPS", "12"))
     for kind in (kind for kind in ENGINES if kind.name in wanted):
         kills_of(kind, server, work, kills, steps)
