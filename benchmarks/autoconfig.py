@@ -20,7 +20,7 @@ from pathlib import Path
 
 from streamtune.experiments.autoconfig.noise import NoiseStudy, run_noise
 from streamtune.experiments.autoconfig.page import noise_text, pictures, study_text, write_between
-from streamtune.experiments.autoconfig.study import AutoconfigStudy, Deadline, Run, keys, run_one, run_study
+from streamtune.experiments.autoconfig.study import AutoconfigStudy, Deadline, Run, keys, read_runs, run_one, run_study
 from streamtune.experiments.autoconfig.tables import markdown, report
 
 NOT_SCORED = 100
@@ -31,8 +31,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("build/autoconfig"), help="folder of the finished runs")
     parser.add_argument("--sizes", default="small,medium,large")
-    parser.add_argument("--contestants", help="comma-separated; default: the thesis' four and ours")
-    parser.add_argument("--seeds", default="2,3,4,5,6")
+    parser.add_argument("--contestants", help="comma-separated; also bo180, random, tpe, cma-es. Default: thesis, ours")
+    parser.add_argument("--seeds", default="7,8,9,10,11")
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--minutes", type=float, help="stop after this; the next run goes on")
     parser.add_argument("--steps", type=int, default=60)
@@ -43,7 +43,7 @@ def main() -> None:
     given = parser.parse_args()
     settings = AutoconfigStudy(
         sizes=("small",) if given.quick else tuple(given.sizes.split(",")),
-        seeds=(0,) if given.quick else tuple(int(seed) for seed in given.seeds.split(",")),
+        seeds=(NOT_SCORED,) if given.quick else tuple(int(seed) for seed in given.seeds.split(",")),
         steps=12 if given.quick else given.steps,
         passes=1 if given.quick else given.passes,
         **({"contestants": tuple(given.contestants.split(","))} if given.contestants else {}),
@@ -54,7 +54,8 @@ def main() -> None:
     deadline = None if given.minutes is None else Deadline(given.minutes)
     runs = run_study(settings, given.work, lambda text: print(text, file=sys.stderr, flush=True), deadline)
     if given.page is not None:
-        write_page(runs, given.work, given.page)
+        scored = [run for run in read_runs(given.work / "runs.jsonl") if run.seed in AutoconfigStudy().seeds]
+        write_page(scored, given.work, given.page)
         return
     print(markdown(runs))
     if not given.quick and len(runs) == len(list(keys(settings))):

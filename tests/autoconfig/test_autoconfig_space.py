@@ -53,6 +53,28 @@ def test_a_point_outside_is_pulled_back_to_the_border() -> None:
     assert space.decode(np.ones(3)) == {"a": 30, "b": 30, "c": 30}
 
 
+def test_every_value_of_an_int_has_an_equal_share() -> None:
+    knob = Space(knobs={"a": {"type": "int", "low": 1, "high": 3}}).knobs["a"]
+    assert [knob.from_unit([place]) for place in (0.0, 0.33, 0.34, 0.66, 0.67, 1.0)] == [1, 1, 2, 2, 3, 3]
+    assert [knob.from_unit(knob.to_unit(value)) for value in (1, 2, 3)] == [1, 2, 3]
+    wide = Space(knobs={"a": {"type": "int", "low": -7, "high": 10**15}}).knobs["a"]
+    assert [wide.from_unit([place]) for place in (0.0, 1.0)] == [-7, 10**15]
+
+
+@pytest.mark.parametrize("default", [None, 15])
+def test_narrow_constraints_leave_a_choice(default: int | None) -> None:
+    """``a + b == 30``: 29 allowed configurations of 3,600, and no way to the anchor that keeps the sum."""
+    knob = {"type": "int", "low": 1, "high": 60, "default": default}
+    space = Space(knobs={"a": knob, "b": knob}, constraints=["a + b == 30"])
+    generator = np.random.default_rng(0)
+    for found in (
+        [space.sample(generator)["a"] for _ in range(300)],
+        [space.decode(generator.random(2))["a"] for _ in range(300)],
+    ):
+        assert len(set(found)) >= 25
+        assert max(found.count(one) for one in set(found)) <= 60
+
+
 def test_names_with_punctuation_are_spelt_with_underscores_in_expressions() -> None:
     space = Space(knobs={"batch-size": {"type": "int", "low": 1, "high": 9}}, constraints=["batch_size <= 4"])
     assert space.decode(np.ones(1)) == {"batch-size": 4}

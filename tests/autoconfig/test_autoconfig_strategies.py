@@ -117,6 +117,20 @@ def test_three_zeros_end_the_ascent() -> None:
     assert [trial.knobs["a"] for trial in trials] == [1, 2, 3, 4, 5, 6, 7, 4, 4, 4, 4, 4]
 
 
+@pytest.mark.parametrize(("direction", "sign"), [("minimize", 1.0), ("maximize", -1.0)])
+def test_zero_may_be_the_best(direction: str, sign: float) -> None:
+    """The ascent is not ended by zeros where nothing better is known to exist, and takes them for its best."""
+    data = {"knobs": {"a": {"type": "int", "low": 1, "high": 10}}, "objective": {"direction": direction}}
+    problem = parse_problem(data, "cost")
+
+    def cost(knobs: Configuration) -> float:
+        return sign * max(0.0, float(knobs["a"]) - 4.0)
+
+    trials = replay(problem, make_strategy("pla", problem, seed=0), measured(cost), 12)
+    assert [trial.knobs["a"] for trial in trials[:10]] == list(range(1, 11))
+    assert [trial.value for trial in trials[10:]] == [0.0, 0.0]  # the best again
+
+
 def test_the_slope_of_expected_improvement_is_right() -> None:
     from streamtune.autoconfig.process import fit
 

@@ -164,7 +164,7 @@ def test_the_page_counts_complete_graphs_alone(tmp_path: Path) -> None:
     runs = [_pass("bo", 2, 50.0), _pass("ours", 2, 90.0), _pass("bo", 3, 80.0)]
     assert [run.seed for run in complete_cells(runs, scale.contestants)] == [2, 2]  # seed 3 lacks ours
     text = study_text(runs, scale)
-    assert "2 of 48 passes" in text
+    assert "2 of 96 passes" in text  # 12 settings, 2 graphs, 2 strategies, both passes
     assert "1 of 2 graphs in 1 settings, none in 11 settings" in text
     assert "0.90 (0.90–0.90)" in text
     page = tmp_path / "page.md"
@@ -175,6 +175,58 @@ def test_the_page_counts_complete_graphs_alone(tmp_path: Path) -> None:
     with pytest.raises(StreamTuneError, match="to write between"):
         write_between(page, "noise", text)
     assert [path.read_text()[:4] for path in pictures(runs, scale, tmp_path)] == ["<svg", "<svg"]
+
+
+def test_a_strategy_run_beside_the_others_is_shown_where_it_saw_the_same_graphs() -> None:
+    from streamtune.experiments.autoconfig.bench import figure_4_finding, figure_6_finding
+    from streamtune.experiments.autoconfig.page import complete_cells, study_text
+
+    scale = AutoconfigStudy(contestants=("bo", "ours"), seeds=(2, 3))
+    runs = [_pass(name, seed, 50.0) for name in ("bo", "ours") for seed in (2, 3)]
+    long = _pass("bo180", 2, 80.0).model_copy(update={"values": tuple(np.linspace(1.0, 80.0, 9))})
+    kept = complete_cells([*runs, long, _pass("tpe", 2, 9.0), _pass("tpe", 3, 9.0)], scale.contestants)
+    assert {run.contestant for run in kept} == {"bo", "ours", "tpe"}  # bo180 saw one of the two graphs alone
+    text = study_text([*runs, _pass("tpe", 2, 9.0), _pass("tpe", 3, 9.0)], scale)
+    assert "4 of 96 passes" in text
+    assert "Beside them passes of tpe (2)" in text
+    assert "bo180" in figure_4_finding([*runs, long], "").pictures[0]
+    trends = figure_6_finding([*runs, long, _pass("bo180", 3, 80.0)], "").figures["trends"]
+    assert {name.partition(",")[0]: len(values) for name, values in trends.items()} == {"bo": 3, "ours": 3, "bo180": 9}
+
+
+def test_flat_graphs_are_counted_apart_and_a_warm_start_must_be_faster() -> None:
+    from streamtune.experiments.autoconfig.tables import step_checks, steps_table
+
+    steep = [_pass(name, 2, 90.0).model_copy(update={"to_95": step}) for name, step in
+             (("bo", 40), ("ours", 20), ("ours-warm", 20))]  # fmt: skip
+    flat = [run.model_copy(update={"contention": 0.25, "to_95": 1}) for run in steep]
+    found = {one["target"]: one["met"] for one in step_checks([*steep, *flat])}
+    assert found["steps to 95 %, without contention: ours at most 0.25 × bo"] is False
+    assert found["steps to 95 %, without contention: ours-warm fewer than ours"] is False  # as many is not fewer
+    assert {target.split(": ")[0] for target in found} == {
+        "steps to 95 %, without contention", "steps to 95 %, 25 % contentious",
+    }  # fmt: skip
+    assert [row[0] for row in steps_table([*steep, *flat])[1]] == [
+        "small, without contention", "all sizes, without contention",
+        "small, 25 % contentious", "all sizes, 25 % contentious",
+    ]  # fmt: skip
+
+
+def test_scored_graphs_are_none_that_were_looked_at() -> None:
+    from streamtune.experiments.autoconfig.noise import NoiseStudy
+
+    assert min(AutoconfigStudy().seeds) > 6
+    assert NoiseStudy().first_seed > 6
+    assert NoiseStudy().first_seed + max(NoiseStudy().graphs.values()) <= 100
+
+
+def test_noise_is_judged_for_every_contestant() -> None:
+    from streamtune.experiments.autoconfig.noise import NoiseRun, noise_checks
+
+    common = {"size": "small", "imbalance": 0.0, "contention": 0.0, "seed": 7, "luckiest": 0.0, "overstated": 0.0}
+    runs = [NoiseRun(contestant=name, regret=regret, **common)  # type: ignore[arg-type]
+            for name, regret in (("ours", 0.01), ("ours-blind", 0.2))]  # fmt: skip
+    assert [one["met"] for one in noise_checks(runs)] == [True, False]
 
 
 def test_ibo_reaches_what_ipla_reaches() -> None:

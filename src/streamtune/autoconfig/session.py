@@ -143,7 +143,10 @@ def _is_hopeless(measured: Sequence[Measurement], problem: Problem, journal: Jou
     first = measured[0].value
     if spec.hopeless is None or best is None or first is None:
         return False
-    return first < spec.hopeless * best.value if spec.maximise else first * spec.hopeless > best.value
+    sign = 1.0 if spec.maximise else -1.0
+    reached, top = sign * first, sign * best.value
+    # A share of a loss is a smaller loss: where less than nothing is the best, a multiple of it is hopeless.
+    return bool(top) and reached < (spec.hopeless * top if top > 0 else top / spec.hopeless)
 
 
 def replay(

@@ -27,6 +27,8 @@ Vector = NDArray[np.float64]
 
 _BISECTIONS = 16
 _SEARCHED_FOR_ONE_FEASIBLE = 20_000
+_ANCHORS, _ANCHOR_DRAWS, _ANCHOR_STEPS = 64, 4_000, 4_000
+_STEP_SIZES = 0.02, 0.1, 0.3
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
@@ -129,6 +131,8 @@ class Knob(Frozen):
                 return [float(place)]
             return [float(place == index) for index in range(len(self.choices))]
         (low, high), number = self.bounds, float(value)
+        if self.type == "int" and not self.log:
+            return [(number - low + 0.5) / (high - low + 1.0)]  # the middle of its share
         if self.log:
             low, high, number = math.log(low), math.log(high), math.log(number)
         return [0.0 if high == low else (number - low) / (high - low)]
@@ -147,6 +151,8 @@ class Knob(Frozen):
             return self.choices[min(int(part[0] >= 0.5), len(self.choices) - 1)]
         unit = float(min(1.0, max(0.0, part[0])))
         low, high = self.bounds
+        if self.type == "int" and not self.log:
+            return int(min(high, low + math.floor(unit * (high - low + 1.0))))
         if self.log:
             number = math.exp(math.log(low) + unit * (math.log(high) - math.log(low)))
         else:
@@ -287,9 +293,20 @@ class Space(Frozen):
         return self.encode(self.anchor)
 
     def _pulled_back(self, vector: Vector) -> Configuration:
-        """Bisect towards the anchor: it is allowed, so that there is always an answer."""
-        anchor = self._anchor_vector
-        best, near, far = self.anchor, 0.0, 1.0
+        """Bisect towards the anchor: it is allowed, so that there is always an answer.
+
+        Where constraints are narrow (``a + b == 30``) nothing else on that way is: then towards the nearest of others.
+        """
+        found = self._towards(self._anchor_vector, vector, self.anchor)
+        if found != self.anchor:
+            return found
+        others, vectors = self._anchors
+        nearest = int(np.argmin(np.sum((vectors - vector) ** 2, axis=1)))
+        return self._towards(vectors[nearest], vector, others[nearest])
+
+    def _towards(self, anchor: Vector, vector: Vector, best: Configuration) -> Configuration:
+        """The last allowed configuration on the way from an anchor, ``best``, to ``vector``."""
+        near, far = 0.0, 1.0
         for _ in range(_BISECTIONS):
             middle = (near + far) / 2
             tried = self.active(self._raw(anchor + middle * (vector - anchor)))
@@ -298,6 +315,32 @@ class Space(Frozen):
             else:
                 far = middle
         return best
+
+    @cached_property
+    def _anchors(self) -> tuple[list[Configuration], Vector]:
+        """Allowed configurations far and wide, and their places: random ones, and random steps away from those."""
+        generator = np.random.default_rng(1)
+        found = [self.anchor]
+        seen = {key_of(self.anchor)}
+        places = [self._anchor_vector]
+
+        def keep(vector: Vector) -> None:
+            tried = self.active(self._raw(vector))
+            if self.is_allowed(tried) and key_of(tried) not in seen:
+                seen.add(key_of(tried))
+                found.append(tried)
+                places.append(vector)
+
+        for _ in range(_ANCHOR_DRAWS):
+            if len(found) < _ANCHORS:
+                keep(generator.random(self.dimensions))
+        for _ in range(_ANCHOR_STEPS):
+            if len(found) < _ANCHORS:
+                moved = places[int(generator.integers(len(places)))].copy()
+                some = generator.choice(self.dimensions, size=min(2, self.dimensions), replace=False)
+                moved[some] += generator.normal(0.0, generator.choice(_STEP_SIZES), len(some))
+                keep(np.clip(moved, 0.0, 1.0))
+        return found, np.array(places)
 
     @cached_property
     def anchor(self) -> Configuration:
@@ -319,14 +362,18 @@ class Space(Frozen):
             f"({'; '.join(self.constraints)}) or give the knobs defaults that keep them"
         )
 
-    def sample(self, generator: np.random.Generator, tries: int = 20) -> Configuration:
-        """A random allowed configuration: uniform in the cube while rejection works, else pulled back."""
+    def sample(self, generator: np.random.Generator, tries: int = 40) -> Configuration:
+        """A random allowed one: uniform in the cube while rejection works, else from a random allowed place."""
         vector = generator.random(self.dimensions)
         for _ in range(tries if self._parsed else 0):
-            if self.is_allowed(self.active(self._raw(vector))):
-                break
+            if self.is_allowed(tried := self.active(self._raw(vector))):
+                return tried
             vector = generator.random(self.dimensions)
-        return self.decode(vector)
+        if not self._parsed:
+            return self.decode(vector)
+        others, vectors = self._anchors
+        place = int(generator.integers(len(others)))
+        return self._towards(vectors[place], vector, others[place])
 
     def subset(self, names: Iterable[str]) -> Space:
         """The same space with some knobs alone; constraints and conditions that name others are left out."""

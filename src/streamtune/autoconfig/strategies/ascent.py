@@ -31,9 +31,10 @@ class LinearAscent(Strategy):
 
     def ask(self, trials: Sequence[Trial]) -> Suggestion:
         rungs = self._rungs
-        good = [trial for trial in trials if trial.value]
-        if good and (_has_collapsed(trials) or len(trials) >= len(rungs)):
-            values = scores(good, self.problem.objective.maximise)
+        good = [trial for trial in trials if not trial.failed]
+        maximise = self.problem.objective.maximise
+        if good and (_has_collapsed(trials, maximise) or len(trials) >= len(rungs)):
+            values = scores(good, maximise)
             best = good[max(range(len(good)), key=values.__getitem__)]
             return Suggestion(knobs=best.knobs, why=f"the ascent is over: trial {best.number} again")
         rung = len(trials) % len(rungs)
@@ -94,10 +95,12 @@ def clamped(knob: Knob, value: float) -> int | float:
     return round(inside) if knob.type == "int" else inside
 
 
-def _has_collapsed(trials: Sequence[Trial]) -> bool:
-    zeros = 0
+def _has_collapsed(trials: Sequence[Trial], maximise: bool) -> bool:
+    """Three measurements of nothing in a row: a failure, or 0 where more had been measured and more is better."""
+    worthless, something = 0, False
     for trial in trials:
-        zeros = 0 if trial.value else zeros + 1
-        if zeros == _ZEROS_IN_A_ROW:
+        something = something or (maximise and not trial.failed and (trial.value or 0.0) > 0)
+        worthless = worthless + 1 if trial.failed or (something and trial.value == 0) else 0
+        if worthless == _ZEROS_IN_A_ROW:
             return True
     return False

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from streamtune.autoconfig.choice import Candidate, candidates, relative_noise
+from streamtune.autoconfig.choice import Candidate, candidates, noise_of
 from streamtune.autoconfig.process import Process, fit, one_thread
 from streamtune.autoconfig.space import Configuration, Space, Value, Vector, key_of
 from streamtune.autoconfig.strategies.ascent import clamped
@@ -40,6 +40,7 @@ _MOST_COORDINATES = 4
 _DEVIATED_POINTS = 96
 _BAD_RADIUS = 0.05
 _LARGEST_FIT = 240
+_DEEPEST = 3.0
 _DESIGN, _DESIGN_POINTS = 4, 16
 _LEAST_CHANCE, _FAILED_OFTEN = 0.02, 2
 _BALANCING_STEPS, _BUSY, _CLOSE, _GROWTH, _LEAST_KEPT = 3, 0.9, 0.04, 1.6, 0.1
@@ -202,7 +203,7 @@ class Ours(Strategy):
         number = len(trials)
         if len(found) < 2:
             return None
-        noise = relative_noise(found)
+        noise = noise_of(found)
         repeated = [one for one in found if len(one.values) > 1]
         if noise is None:
             if number in _NOISE_CHECKS and not _is_exact([one.values for one in repeated]):
@@ -210,7 +211,7 @@ class Ours(Strategy):
                 return Suggestion(knobs=best.knobs, why=f"trial {best.number} again: how noisy is it?")
             return None
         turn = number % 3 == 0 if number < _CONFIRM_MOST else number % 3 != 0
-        if noise < _NOTICEABLE_NOISE or number < _CONFIRM_SOME or not turn:
+        if noise.share([one.mean for one in found]) < _NOTICEABLE_NOISE or number < _CONFIRM_SOME or not turn:
             return None
         # With the doubt in their favour: of many that were measured once, some of the good ones had bad luck. What is
         # expected of one, and how much in doubt, is also told by the others near it.
@@ -258,18 +259,29 @@ class Ours(Strategy):
         """Fitted to all good configurations, on a logarithmic scale where values allow; noise as repeats told it."""
         kept = sorted(good, key=lambda one: -self._sign * one.mean)[:_LARGEST_FIT]
         means = np.array([one.mean for one in kept])
-        logarithmic = self._sign > 0 and bool(np.all(means > 0))
-        values = np.log(means) if logarithmic else self._sign * means
+        noise = noise_of(good)
+        logarithmic = self._is_logarithmic(means)
         if logarithmic:  # far below the best it does not matter how far: the process should be right at the top
-            values = np.maximum(values, values.max() - 3.0)
-        noise = relative_noise(good)
+            values = self._sign * np.sign(means) * np.log(np.abs(means))
+            values = np.maximum(values, values.max() - _DEEPEST)
+        else:
+            values = self._sign * means
+        typical = float(abs(means.mean()))
+        sd = None if noise is None else noise.at(typical) / (typical if logarithmic else 1.0)
         return fit(
             np.array([self.features(one.knobs, beliefs) for one in kept]),
             values,
             np.array([float(len(one.values)) for one in kept]),
             groups=self._groups(beliefs),
-            noise_sd=noise if noise is None or logarithmic else noise * abs(float(means.mean())),
+            noise_sd=sd,
         )
+
+    def _is_logarithmic(self, means: Vector) -> bool:
+        """Whether all have one sign; and, where small is good, none is so near 0 that it would dwarf all others."""
+        if not (np.all(means > 0) or np.all(means < 0)):
+            return False
+        grows = self._sign * float(means[0]) > 0
+        return grows or bool(np.median(np.abs(means)) <= math.exp(_DEEPEST) * np.abs(means).min())
 
     def features(self, knobs: Configuration, beliefs: Beliefs) -> Vector:
         """Coordinates of the process: the reduced ones and how the shares differ from what is believed.

@@ -2,7 +2,7 @@
 
 Every measurement carries 10 % noise (relative standard deviation). A session ends with one configuration; the simulator
 knows what each one that was tried is truly worth. The rule of the choice (``autoconfig.choice``) and when ours measures
-again were fixed on graphs with seeds from 100 on; scored are the seeds that are given, which begin at 2.
+again were fixed on graphs with seeds from 100 on; scored are the seeds that are given, which begin at 7.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NoiseStudy(Frozen):
     """What is run: graphs per size, in every setting of imbalance and contention."""
 
     graphs: dict[str, int] = Field(default={"small": 25, "medium": 10, "large": 3}, description="Graphs per setting.")
-    first_seed: int = 2
+    first_seed: int = Field(default=7, description="Of the graphs; seeds below were seen while the method was built.")
     contestants: tuple[str, ...] = ("ours", "ours-blind")
     imbalances: tuple[float, ...] = (0.0, 1.0)
     contentions: tuple[float, ...] = (0.0, 0.25)
@@ -140,15 +140,19 @@ def noise_table(runs: Sequence[NoiseRun]) -> tuple[Row, list[Row]]:
     return headings, rows
 
 
-def noise_check(runs: Sequence[NoiseRun]) -> dict[str, object]:
-    """The target, over all sessions of ours that could observe the job."""
-    regrets = np.array([run.regret for run in runs if run.contestant == "ours"])
-    share = float(np.mean(regrets <= WITHIN)) if len(regrets) else 0.0
-    measured = f"{100 * share:.1f} % of {len(regrets)} sessions"
-    if len(regrets):
-        measured += f", mean {100 * regrets.mean():.1f} %, largest {100 * regrets.max():.1f} %"
-    return {
-        "target": "10 % noise: the choice is within 5 % of the best tried, in 95 % of the sessions",
-        "measured": measured,
-        "met": share >= 0.95,
-    }
+def noise_checks(runs: Sequence[NoiseRun]) -> list[dict[str, object]]:
+    """The target over all sessions, apart for the contestant that could observe the job and the one that could not."""
+    found: list[dict[str, object]] = []
+    target = "the choice is within 5 % of the best tried, in 95 % of the sessions"
+    for contestant in dict.fromkeys(run.contestant for run in runs):
+        regrets = np.array([run.regret for run in runs if run.contestant == contestant])
+        share = float(np.mean(regrets <= WITHIN))
+        found.append(
+            {
+                "target": f"10 % noise, {contestant}: {target}",
+                "measured": f"{100 * share:.1f} % of {len(regrets)} sessions, mean {100 * regrets.mean():.1f} %, "
+                f"largest {100 * regrets.max():.1f} %",
+                "met": share >= 0.95,
+            }
+        )
+    return found

@@ -9,7 +9,7 @@ from pathlib import Path
 from streamtune.errors import StreamTuneError
 from streamtune.experiments.autoconfig import tables
 from streamtune.experiments.autoconfig.bench import figure_4_finding, figure_6_finding
-from streamtune.experiments.autoconfig.noise import NoiseRun, NoiseStudy, noise_check, noise_table
+from streamtune.experiments.autoconfig.noise import NoiseRun, NoiseStudy, noise_checks, noise_table
 from streamtune.experiments.autoconfig.noise import keys as noise_keys
 from streamtune.experiments.autoconfig.study import AutoconfigStudy, Run, keys
 
@@ -17,11 +17,19 @@ BEGIN, END = "<!-- {name}: written by benchmarks/autoconfig.py --page -->", "<!-
 
 
 def complete_cells(runs: Sequence[Run], contestants: Sequence[str]) -> list[Run]:
-    """The runs of those graphs of a setting that every contestant was run on: what is compared is compared alike."""
+    """The runs of those graphs of a setting that every contestant was run on: what is compared is compared alike.
+
+    Of strategies that were run beside them, those settings whose graphs they were all run on.
+    """
     done: dict[tuple[object, ...], set[str]] = {}
     for run in runs:
         done.setdefault(_cell(run), set()).add(run.contestant)
-    return [run for run in runs if run.contestant in contestants and done[_cell(run)] >= set(contestants)]
+    whole = {cell for cell, names in done.items() if names >= set(contestants)}
+    of: dict[tuple[object, ...], list[set[str]]] = {}
+    for cell in whole:
+        of.setdefault(cell[:3], []).append(done[cell])
+    shown = {setting: set.intersection(*names) for setting, names in of.items()}
+    return [run for run in runs if _cell(run) in whole and run.contestant in shown[tables.setting_of(run)]]
 
 
 def _cell(run: Run) -> tuple[object, ...]:
@@ -33,7 +41,9 @@ def study_text(runs: Sequence[Run], settings: AutoconfigStudy) -> str:
     kept = complete_cells(runs, settings.contestants)
     if not kept:
         return "Nothing was run."
-    wanted = len(list(keys(settings.model_copy(update={"passes": 1}))))
+    wanted = len(list(keys(settings)))
+    planned = [run for run in kept if run.contestant in settings.contestants]
+    beside = Counter(run.contestant for run in kept if run.contestant not in settings.contestants)
     graphs = {one: len({run.seed for run in kept if tables.setting_of(run) == one}) for one in tables.settings_of(kept)}
     counted = ", ".join(
         f"{count} of {len(settings.seeds)} graphs in {many} settings"
@@ -41,8 +51,9 @@ def study_text(runs: Sequence[Run], settings: AutoconfigStudy) -> str:
     )
     missing = len(settings.sizes) * len(settings.imbalances) * len(settings.contentions) - len(graphs)
     parts = [
-        f"{len(kept)} of {wanted} passes (one of the thesis' two), {settings.steps} steps each: {counted}"
+        f"{len(planned)} of {wanted} passes (the thesis' two per graph), {settings.steps} steps each: {counted}"
         + (f", none in {missing} settings." if missing else ".")
+        + (f" Beside them passes of {', '.join(f'{name} ({n})' for name, n in beside.items())}." if beside else "")
     ]
     shown = {
         "Fig. 4: throughput of the choice, run 30 times, over the best known: mean over graphs (least to most run)": (
@@ -65,11 +76,10 @@ def noise_text(runs: Sequence[NoiseRun], settings: NoiseStudy) -> str:
     """The choice under noise, as far as it was run."""
     if not runs:
         return "Nothing was run."
-    one = noise_check(runs)
-    return (
-        f"{len(runs)} of {len(list(noise_keys(settings)))} sessions.\n\n{_table(*noise_table(runs))}\n\n"
-        f"{one['target']}: {one['measured']}: {_verdict(bool(one['met']))}."
+    verdicts = "\n".join(
+        f"- {one['target']}: {one['measured']}: {_verdict(bool(one['met']))}." for one in noise_checks(runs)
     )
+    return f"{len(runs)} of {len(list(noise_keys(settings)))} sessions.\n\n{_table(*noise_table(runs))}\n\n{verdicts}"
 
 
 def pictures(runs: Sequence[Run], settings: AutoconfigStudy, folder: Path) -> list[Path]:

@@ -75,9 +75,12 @@ def figure_5(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
         cells = []
         for name in names:
             of = [run for run in runs if setting_of(run) == setting and run.contestant == name]
+            if not of:
+                cells.append("–")
+                continue
             reached = [run.to_95 for run in of if run.to_95 is not None]
-            median = f"{np.median([steps_to_95(run) for run in of]):.0f}" if of else "–"
-            cells.append(f"{np.mean([run.first_best for run in of]):.0f}; {median} ({len(reached)}/{len(of)})")
+            median = np.median([steps_to_95(run) for run in of])
+            cells.append(f"{np.mean([run.first_best for run in of]):.0f}; {median:.0f} ({len(reached)}/{len(of)})")
         rows.append((_named(setting), *cells))
     return ("setting", *(f"{name}: best at; 95 % at" for name in names)), rows
 
@@ -89,9 +92,19 @@ def figure_6(runs: Sequence[Run], contestants: Sequence[str] = ("bo", "bo180", "
         for name in contestants:
             of = [run for run in runs if setting_of(run) == setting and run.contestant == name]
             if of:
-                shares = np.mean([np.array(run.values) / run.best_known for run in of], axis=0)
-                trends[f"{name}, {_named(setting)}"] = [round(float(value), 4) for value in loess(shares)]
+                shares = mean_by_step([[value / run.best_known for value in run.values] for run in of])
+                trends[f"{name}, {_named(setting)}"] = [round(float(value), 4) for value in loess(np.array(shares))]
     return trends
+
+
+def mean_by_step(series: Sequence[Sequence[float]]) -> list[float]:
+    """Mean of every step over those series that are as long: bo180 has more steps, and some searches end early.
+
+    >>> mean_by_step([[1.0, 2.0], [3.0]])
+    [2.0, 2.0]
+    """
+    longest = max(len(values) for values in series)
+    return [float(np.mean([values[step] for values in series if step < len(values)])) for step in range(longest)]
 
 
 def figure_7(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
@@ -135,26 +148,43 @@ def second_checks(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def step_checks(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Steps to 95 % of the best known, against bo and ipla; and with a warm start against without."""
+    """Steps to 95 % of the best known, against bo and ipla; and with a warm start against without.
+
+    With contentious operators the landscape is flat, most strategies are there after a step or two: those are apart.
+    """
     found = []
-    for ours, share in (("ours", 0.25), ("ours-blind", 0.5)):
-        for rival in ("bo", "ipla"):
-            found.extend(_fewer_steps(runs, ours, rival, share))
-    return found + _fewer_steps(runs, "ours-warm", "ours", 1.0)
+    for kind, of in _by_contention(runs).items():
+        for ours, share in (("ours", 0.25), ("ours-blind", 0.5)):
+            for rival in ("bo", "ipla"):
+                found.extend(_fewer_steps(of, ours, rival, share, kind))
+        found.extend(_fewer_steps(of, "ours-warm", "ours", None, kind))
+    return found
+
+
+def _by_contention(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    return {
+        _contention_words(one): [run for run in runs if run.contention == one]
+        for one in dict.fromkeys(run.contention for run in runs)
+    }
+
+
+def _contention_words(contention: float) -> str:
+    return f"{100 * contention:.0f} % contentious" if contention else "without contention"
 
 
 def steps_table(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
-    """Mean steps to 95 % by size and over all, and in how many runs it was reached."""
+    """Mean steps to 95 % by size, and over all sizes, and in how many runs it was reached; flat graphs apart."""
     names = contestants_of(runs)
     rows = []
-    for size in (*dict.fromkeys(run.size for run in runs), "all"):
-        cells = []
-        for name in names:
-            of = [run for run in runs if run.contestant == name and size in (run.size, "all")]
-            reached = sum(run.to_95 is not None for run in of)
-            cells.append(f"{np.mean([steps_to_95(run) for run in of]):.1f} ({reached}/{len(of)})" if of else "–")
-        rows.append((size, *cells))
-    return ("size", *names), rows
+    for kind, similar in _by_contention(runs).items():
+        for size in (*dict.fromkeys(run.size for run in similar), "all sizes"):
+            cells = []
+            for name in names:
+                of = [run for run in similar if run.contestant == name and size in (run.size, "all sizes")]
+                reached = sum(run.to_95 is not None for run in of)
+                cells.append(f"{np.mean([steps_to_95(run) for run in of]):.1f} ({reached}/{len(of)})" if of else "–")
+            rows.append((f"{size}, {kind}", *cells))
+    return ("graphs", *names), rows
 
 
 def order(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
@@ -173,9 +203,9 @@ def order(runs: Sequence[Run]) -> tuple[Row, list[Row]]:
 
 
 def best_everywhere(runs: Sequence[Run]) -> dict[str, Any]:
-    """Best, or within the spread (standard deviation over graphs) of the best."""
+    """Best, or within the spread (standard deviation over graphs) of the best, of all with as many steps."""
     lost = []
-    names = [name for name in contestants_of(runs) if not name.startswith("ours-")]
+    names = [name for name in contestants_of(runs) if not name.startswith("ours-") and name != "bo180"]
     for setting in settings_of(runs):
         means = {
             name: np.array([np.mean(run.measured) / run.best_known for run in better_passes(runs, setting, name)])
@@ -191,13 +221,15 @@ def best_everywhere(runs: Sequence[Run]) -> dict[str, Any]:
     return _check("Fig. 4: ours best or within the spread of the best", text, not lost)
 
 
-def _fewer_steps(runs: Sequence[Run], ours: str, rival: str, share: float) -> list[dict[str, Any]]:
+def _fewer_steps(runs: Sequence[Run], ours: str, rival: str, share: float | None, kind: str) -> list[dict[str, Any]]:
+    """Mean steps beside ``share`` times the rival's; without a share there must be fewer."""
     by_name = {name: [steps_to_95(run) for run in runs if run.contestant == name] for name in (ours, rival)}
     if not all(by_name.values()):
         return []
     mine, theirs = (float(np.mean(by_name[name])) for name in (ours, rival))
     text = f"{mine:.1f} against {theirs:.1f} steps on average (never: counted as one more than there were)"
-    return [_check(f"steps to 95 %: {ours} at most {share:g} × {rival}", text, mine <= share * theirs)]
+    target = f"steps to 95 %, {kind}: {ours} {'fewer than' if share is None else f'at most {share:g} ×'} {rival}"
+    return [_check(target, text, mine < theirs if share is None else mine <= share * theirs)]
 
 
 def _check(target: str, measured: str, met: bool) -> dict[str, Any]:
