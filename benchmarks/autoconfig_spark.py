@@ -29,11 +29,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/autoconfig-spark"))
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--without-repeats", type=int, default=10, help="runs of the best with one knob at its default")
     parser.add_argument("--report", type=Path)
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
     problem = engine_problem("spark")
-    study = Figure8Study(steps=given.steps, repeats=given.repeats)
+    study = Figure8Study(steps=given.steps, repeats=given.repeats, without_repeats=given.without_repeats)
     target = SparkTarget(master="local[2]", baseline_every=6, conf={"spark.driver.memory": "2g"})
     with spark_objective(problem, APPLICATION, given.work, target) as objective:
         found = run_figure_8(
@@ -41,7 +42,8 @@ def main() -> None:
             tell=lambda text: print(text, file=sys.stderr, flush=True),
         )  # fmt: skip
     finding = figure_8_finding(found, study)
-    record = {**finding.to_record(), "runs": found["runs"], "best": found["best"]}
+    kept = ("runs", "best", "importance", "between", "which knob")
+    record = {**finding.to_record(), **{key: found[key] for key in kept}}
     given.results.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if given.report is not None:
         write_findings(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 from streamtune.autoconfig.problem import parse_problem
 from streamtune.autoconfig.session import Budget, Plan, run_session
 from streamtune.autoconfig.spaces import engine_problem
-from streamtune.autoconfig.spark.application import load_application
+from streamtune.autoconfig.spark import harness
+from streamtune.autoconfig.spark.application import Application, load_application
 from streamtune.autoconfig.spark.harness import SparkTarget, spark_objective
 from streamtune.errors import StreamTuneError
 
@@ -51,6 +54,93 @@ def test_a_users_application_is_tuned_in_one_session(
     assert outcome.trials[0].value == pytest.approx(figures["rows_per_s"] / figures["baseline_rows_per_s"])
     assert bad.failed  # a batch of no files is refused by Spark: a result, not the end
     assert not list((tmp_path / "checkpoints").glob("*"))
+
+
+class FakeSpark:
+    """A session whose serialiser cannot be changed while it runs, as Spark's cannot."""
+
+    started = 0
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        FakeSpark.started += 1
+        self.properties = dict(properties)
+        self.conf = SimpleNamespace(isModifiable=lambda key: key != "spark.serializer", set=self._set)
+        self.stopped = False
+        context = SimpleNamespace(isStopped=lambda: self.stopped)
+        self.sparkContext = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context))
+
+    def _set(self, key: str, value: str) -> None:
+        assert key != "spark.serializer"
+        self.properties[key] = value
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class FakeQuery:
+    """Reads 100 rows: in 1 s, or in half a second with Kryo, and twice as slow with one shuffle partition."""
+
+    isActive = False  # noqa: N815  as Spark spells it
+
+    def __init__(self, spark: FakeSpark) -> None:
+        assert not spark.stopped
+        ms = 500 if spark.properties["spark.serializer"] == "kryo" else 1000
+        ms *= 2 if spark.properties["spark.sql.shuffle.partitions"] == "1" else 1
+        self.recentProgress = [{"batchId": 0, "numInputRows": 100, "durationMs": {"triggerExecution": ms}}]
+
+    def option(self, *_: str) -> FakeQuery:
+        return self
+
+    def trigger(self, **_: bool) -> FakeQuery:
+        return self
+
+    def start(self) -> FakeQuery:
+        return self
+
+    def exception(self) -> None:
+        return None
+
+
+def test_a_static_knob_gets_a_new_session_and_keeps_its_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knobs = {
+        "serializer": {"type": "category", "choices": ["java", "kryo"], "default": "java", "key": "spark.serializer"},
+        "partitions": {"type": "int", "low": 1, "high": 6, "default": 6, "key": "spark.sql.shuffle.partitions"},
+    }
+    problem = parse_problem({"engine": "spark", "knobs": knobs}, "static")
+    monkeypatch.setattr(harness, "build_session", lambda _settings, properties: FakeSpark(properties))
+    application = Application(tmp_path / "app.py", lambda spark, _knobs: FakeQuery(spark), None)
+    expected = {("java", 6): 1.0, ("kryo", 6): 2.0, ("java", 1): 0.5, ("kryo", 1): 1.0}
+    for steps in (3, 8):  # a resumed session begins with a new session of Spark
+        objective = harness.SparkObjective(problem, application, tmp_path, SparkTarget(baseline_every=3))
+        outcome = run_session(problem, Plan("random", 1, Budget(steps=steps)), objective, tmp_path / "store")
+        objective.close()
+    assert len(outcome.trials) == 8
+    assert {str(trial.knobs["serializer"]) for trial in outcome.trials} == {"java", "kryo"}
+    for trial in outcome.trials:
+        known = expected.get((str(trial.knobs["serializer"]), 1 if trial.knobs["partitions"] == 1 else 6))
+        assert trial.value == pytest.approx(known), trial
+
+
+def test_a_trial_that_ends_the_session_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knobs = {
+        "serializer": {"type": "category", "choices": ["java", "kryo"], "default": "java", "key": "spark.serializer"},
+        "partitions": {"type": "int", "low": 1, "high": 6, "default": 6, "key": "spark.sql.shuffle.partitions"},
+    }
+    problem = parse_problem({"engine": "spark", "knobs": knobs}, "static")
+
+    def build(_settings: SparkTarget, properties: Mapping[str, str]) -> FakeSpark:
+        if properties["spark.serializer"] == "kryo":
+            raise RuntimeError("no such class")
+        return FakeSpark(properties)
+
+    monkeypatch.setattr(harness, "build_session", build)
+    application = Application(tmp_path / "app.py", lambda spark, _knobs: FakeQuery(spark), None)
+    objective = harness.SparkObjective(problem, application, tmp_path, SparkTarget(baseline_every=3))
+    measured = [objective.measure(n, 0, {"serializer": s, "partitions": 6}) for n, s in enumerate(["java", "kryo"] * 2)]
+    assert [one.value for one in measured] == [1.0, None, 1.0, None]
+    assert measured[1].reason == "RuntimeError: no such class"
 
 
 @pytest.mark.parametrize("engine", ["spark", "flink"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from streamtune.autoconfig.session import replay
 from streamtune.autoconfig.strategies import make_strategy
 from streamtune.autoconfig.trial import Measurement
 from streamtune.errors import StreamTuneError
-from streamtune.experiments.autoconfig.figure8 import Figure8Study, run_figure_8
+from streamtune.experiments.autoconfig.figure8 import Figure8Study, figure_8_finding, run_figure_8
 from streamtune.experiments.autoconfig.fluid import Bench, Cluster, FluidCluster, best_known
 from streamtune.experiments.autoconfig.study import AutoconfigStudy, Run, read_runs, run_study
 from streamtune.experiments.autoconfig.tables import checks, loess, markdown, report
@@ -272,13 +273,24 @@ def test_figure_8_compares_three_searches_with_defaults_and_hand_tuning(tmp_path
 
     scale = Figure8Study(
         sets={"h": ("p",), "h bs": ("p", "b"), "bs cc": ("b", "c")}, after={"bs cc": "h"},
-        hand_tuned={"p": 2, "b": 8}, steps=12, repeats=5,
+        hand_tuned={"p": 2, "b": 8}, beside={"no limit": {"b": 64}}, steps=12, repeats=5, without_repeats=3,
     )  # fmt: skip
     found = run_figure_8(problem, Toy(), tmp_path, scale)
     ratio = {(one["configuration"], one["against"]): one for one in found["tests"]}
     assert ratio["h bs", "defaults"]["ratio"] > ratio["h", "defaults"]["ratio"] > 1.0
     assert ratio["h bs", "defaults"]["significant"]
-    assert {len(values) for values in found["runs"].values()} == {5}
+    assert {len(values) for name, values in found["runs"].items() if "at its default" not in name} == {5}
+    assert found["top"] in ("h bs", "bs cc")
+    back = {one["configuration"]: one["ratio"] for one in found["which knob"]}
+    assert back[f"{found['top']}, b at its default"] < 0.7  # 20 / b is most of the overhead
+    assert len(found["runs"][f"{found['top']}, b at its default"]) == 3
+    assert {(one["configuration"], one["against"]) for one in found["between"]} == {
+        ("h", "h bs"), ("h", "bs cc"), ("h bs", "bs cc"),
+    }  # fmt: skip
+    page = figure_8_finding(found, scale)
+    targets = {check.target: check.met for check in page.checks}
+    assert f"best ({found['top']}) ≥ 2.8 × no limit" in targets
+    assert targets[f"best ({found['top']}) not significantly worse than hand-tuned"]
     before = Toy.calls
     assert run_figure_8(problem, Toy(), tmp_path, scale) == found  # finished: nothing is run again
     assert Toy.calls == before
@@ -286,3 +298,10 @@ def test_figure_8_compares_three_searches_with_defaults_and_hand_tuning(tmp_path
     again = run_figure_8(problem, Toy(), tmp_path, scale, final=lambda knobs: 5.0 if knobs["p"] == 200 else 9.0)
     assert Toy.calls == before  # the final runs alone, by a measurement of their own
     assert set(again["runs"]["defaults"]) == {5.0}
+    longer = scale.model_copy(update={"steps": 30})
+    path = tmp_path / "finals.jsonl"
+    path.write_text("".join(json.dumps({**json.loads(line), "knobs": {"p": 77}} if '"h bs"' in line else
+                                       json.loads(line)) + "\n" for line in path.read_text().splitlines()))  # fmt: skip
+    more = run_figure_8(problem, Toy(), tmp_path, longer, final=lambda _knobs: 11.0)
+    assert set(more["runs"]["h bs"]) == {11.0}  # what was run with other knobs under this name does not count
+    assert set(more["runs"]["defaults"]) == {5.0}

@@ -7,7 +7,8 @@ What PLATFORM.md found, and what is made of it:
 - *Machines drift*: the baseline (the space's defaults) is run again next to every ``baseline_every``-th trial, and the
   value of a trial is its throughput divided by the median of the last baselines: 2.8 means 2.8 × the defaults.
 - *Old checkpoints pin settings* silently (shuffle partitions, the state store): every run has a new one.
-- Settings that Spark cannot change in a session (``spark.conf.isModifiable``) get a new, warmed session.
+- Settings that Spark cannot change in a session (``spark.conf.isModifiable``) get a new, warmed session (in the same
+  JVM). Baselines always have the defaults of these too, and are kept across such a restart.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class SparkObjective:
                 start = time.monotonic()  # what a session takes to start and warm up is not the trial's
             if self._count % self._settings.baseline_every == 0 or not self._baselines:
                 self._baselines.append(self._run(self._baseline, f"baseline-{number}-{repeat}").rows_per_s)
+            baseline = median(self._baselines)  # before the trial, which may end the session these belong to
             seen = self._run(knobs, f"trial-{number}-{repeat}")
         except StreamTuneError:
             raise
@@ -96,7 +98,6 @@ class SparkObjective:
             return Measurement(failed=True, reason=reason, seconds=time.monotonic() - start)
         finally:
             self._count += 1
-        baseline = median(self._baselines)
         seconds = time.monotonic() - start
         if seen.rows == 0 or baseline <= 0:
             return Measurement(failed=True, reason="the query read no rows", seconds=seconds)
@@ -189,7 +190,6 @@ class SparkObjective:
         """A new session: input prepared, warmed by the baseline."""
         self._spark = build_session(self._settings, properties)
         self._static = {key: value for key, value in properties.items() if not self._spark.conf.isModifiable(key)}
-        self._baselines.clear()
         if self._application.prepare is not None:
             self._application.prepare(self._spark)
         warm = self._problem.space.filled(self._baseline)
@@ -213,6 +213,7 @@ class SparkObjective:
             alive = False
         if not alive:
             self._spark = None
+            self._baselines.clear()  # another JVM, warmed anew, may be faster or slower
 
 
 def build_session(settings: SparkTarget, properties: Mapping[str, str]) -> Any:
