@@ -15,10 +15,12 @@ import pytest
 import yaml
 
 import streamtune
+from streamtune.autoconfig import supervisor
 from streamtune.autoconfig.journal import Journal, StoreError
 from streamtune.autoconfig.objective import CommandObjective, read_output
-from streamtune.autoconfig.problem import ObjectiveSpec, Problem, load_problem
+from streamtune.autoconfig.problem import ObjectiveSpec, Problem, load_problem, parse_problem
 from streamtune.autoconfig.session import Budget, Outcome, Plan, run_session
+from streamtune.errors import StreamTuneError
 
 PROGRAM = """
 import json, os, sys, time
@@ -209,6 +211,75 @@ def test_restore_puts_the_job_back_after_a_failure(tmp_path: Path) -> None:
     outcome = run(problem, tmp_path / "store", 10)
     failures = [one.number for one in outcome.trials if one.failed]
     assert len(restored.read_text().split()) == len(failures)
+
+
+def test_a_crash_before_the_restore_is_made_good(tmp_path: Path) -> None:
+    restored = tmp_path / "restored"
+    problem = load_problem(space_file(tmp_path, restore=["sh", "-c", f"echo {{n}} >> {restored}"]))
+    steps = 1 + next(one.number for one in run(problem, tmp_path / "store", 10).trials if one.failed)
+    restored.unlink()
+    run(problem, tmp_path / "killed", steps)
+    journal = tmp_path / "killed" / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    assert '"restored"' in lines[-1]
+    journal.write_text("".join(lines[:-1]))  # as if killed between the end of the failed trial and the restore
+    run(problem, tmp_path / "killed", steps)
+    run(problem, tmp_path / "killed", steps)
+    assert len(restored.read_text().split()) == 2  # once before the crash, once after it, not at every resume
+
+
+BEGIN = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True).wait()"
+
+
+@pytest.mark.parametrize(("whole_tree", "attempts", "ends"), [(True, 4, True), (False, 2, False)])
+def test_only_a_run_that_vanishes_alone_is_given_up(
+    tmp_path: Path, whole_tree: bool, attempts: int, ends: bool
+) -> None:
+    """A kill of everything, however often, says nothing about the configuration."""
+    marker = tmp_path / "marker"
+    command = ["sh", "-c", f"test -e {marker} && echo 7 || sleep 60"]
+    supervise = [sys.executable, "-I", "-S", supervisor.__file__, str(tmp_path), "30", *command]
+    for _ in range(attempts):  # killed are the one that began it, or this test lives on, the supervisor, the command
+        begun = [sys.executable, "-I", "-S", "-c", BEGIN, *supervise] if whole_tree else supervise
+        process = subprocess.Popen(begun)
+        command_id = wait_for_command(tmp_path)
+        supervisor_id = int(Path(f"/proc/{command_id}/stat").read_text().rpartition(")")[2].split()[1])
+        for pid in {process.pid, supervisor_id, command_id}:
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+        (tmp_path / "command.json").unlink()
+    marker.touch()
+    subprocess.run(supervise, check=True, timeout=30)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["code"] == (0 if ends else None)
+    assert ends or result["problem"] == "the run vanished without a result 2 times"
+
+
+def wait_for_command(folder: Path) -> int:
+    deadline = time.monotonic() + 20
+    while (started := supervisor.read_json(folder / "command.json")) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return int(started["pid"])
+
+
+def test_a_run_that_timed_out_is_read_again_without_a_timeout(tmp_path: Path) -> None:
+    problem = load_problem(space_file(tmp_path))
+    spec = ObjectiveSpec(command=("sleep", "30"), timeout=0.2)
+    first = CommandObjective(spec, problem.space, tmp_path / "runs").measure(0, 0, {"x": 0.5, "n": 3})
+    patient = spec.model_copy(update={"timeout": None})
+    again = CommandObjective(patient, problem.space, tmp_path / "runs").measure(0, 0, {"x": 0.5, "n": 3})
+    assert first.reason == again.reason == "no result within 0.2 s"
+
+
+def test_a_placeholder_without_quotes_is_read_as_one() -> None:
+    data = yaml.safe_load("{objective: {command: [run, {n}, 3]}, knobs: {n: {type: int, low: 1, high: 2}}}")
+    problem = parse_problem(data, "space.yaml")
+    assert problem.objective.command == ("run", "{n}", "3")
+    assert problem.unused_knobs() == []
+    data["objective"]["command"] = ["run", {"n": 1}]
+    with pytest.raises(StreamTuneError, match=r"must be a text or a number, but got .'n': 1.: put it in quotes"):
+        parse_problem(data, "space.yaml")
 
 
 def test_budgets() -> None:

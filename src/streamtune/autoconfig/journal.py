@@ -1,9 +1,9 @@
 """The memory of a session: a journal that is only ever appended to, so that no crash can lose or repeat a trial.
 
 A line is written and synced *before* a trial is run (``asked``), after every run (``measured``) and at its end
-(``told``). After ``kill −9`` the last line may be torn: it is cut off, and what it would have said is done again or, if
-the run itself had been finished by its supervisor, picked up from the run's folder. One process at a time holds the
-lock of a store.
+(``told``; ``restored`` once the job is back after a failed one). After ``kill −9`` the last line may be torn: it is cut
+off, and what it would have said is done again or, if the run itself had been finished by its supervisor, picked up from
+the run's folder. One process at a time holds the lock of a store.
 
 Why not Optuna's storage: it loses the readings of operators, leaves an orphan behind after a kill, and its samplers
 keep random state in memory, so that a resumed study is another one than an uninterrupted one. Here a strategy is a
@@ -65,6 +65,7 @@ class Journal:
         self.header: Header | None = None
         self.trials: list[Trial] = []
         self.pending: Pending | None = None
+        self.owes_restore = False
         self._load()
 
     @contextmanager
@@ -113,6 +114,11 @@ class Journal:
         self._append({"kind": "told", "number": pending.number})
         return self._close()
 
+    def restored(self) -> None:
+        """After a failed trial the job is back on its best configuration."""
+        self._append({"kind": "restored", "number": len(self.trials) - 1})
+        self.owes_restore = False
+
     def _open(self) -> Pending:
         if self.pending is None:
             raise StoreError(
@@ -130,6 +136,7 @@ class Journal:
         )
         self.trials.append(trial)
         self.pending = None
+        self.owes_restore = trial.failed
         return trial
 
     def _append(self, record: dict[str, Any]) -> None:
@@ -140,7 +147,7 @@ class Journal:
             os.fsync(file.fileno())
 
     def _load(self, *, repair: bool = False) -> None:
-        self.header, self.trials, self.pending = None, [], None
+        self.header, self.trials, self.pending, self.owes_restore = None, [], None, False
         if not self.path.exists():
             return
         data = self.path.read_bytes()
@@ -168,6 +175,8 @@ class Journal:
             self._open().measurements.append(Measurement(**record))
         elif kind == "told":
             self._close()
+        elif kind == "restored":
+            self.owes_restore = False
         else:
             raise ValueError(f"unknown kind {kind!r}")
 

@@ -36,8 +36,8 @@ class CommandObjective:
     """Runs the command of a space file; every run has a folder of its own in the store.
 
     A run that its supervisor finished after StreamTune was killed is picked up, one that still runs is waited for, and
-    only one that was lost (the machine went down) is started again, once: a configuration that takes the machine down
-    with it is a failed trial, not an endless loop.
+    only one that was lost (the machine went down, or all was killed) is started again: a configuration that takes the
+    machine down with it is a failed trial, not an endless loop.
     """
 
     def __init__(self, spec: ObjectiveSpec, space: Space, folder: Path) -> None:
@@ -96,7 +96,9 @@ def read_result(result: dict[str, Any], folder: Path, spec: ObjectiveSpec) -> Me
     if result.get("problem"):
         return Measurement(failed=True, reason=str(result["problem"]), seconds=seconds)
     if result.get("timed_out"):
-        return Measurement(failed=True, reason=f"no result within {spec.timeout:g} s", seconds=seconds)
+        limit = result.get("timeout", spec.timeout)  # of the run: the space file may say another by now
+        reason = "no result in time" if limit is None else f"no result within {float(limit):g} s"
+        return Measurement(failed=True, reason=reason, seconds=seconds)
     if result.get("code") != 0:
         reason = f"exit code {result.get('code')}{_last_words(folder)}"
         return Measurement(failed=True, reason=reason, seconds=seconds)

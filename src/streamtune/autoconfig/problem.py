@@ -56,7 +56,7 @@ class ObjectiveSpec(Frozen):
         if isinstance(value, str):
             return tuple(shlex.split(value))
         if isinstance(value, list):
-            return tuple(item if isinstance(item, str) else written(item) for item in value)
+            return tuple(_as_text(item) for item in value)
         return value
 
     @field_validator("direction", mode="before")
@@ -167,6 +167,19 @@ def _in_words(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         message = "is not a setting that exists here"
     return f"{where}: {message}" if where else message
+
+
+def _as_text(part: Any) -> str:
+    """One part of a command. YAML reads ``{threads}`` without quotes as a mapping: the placeholder is meant.
+
+    >>> _as_text({"threads": None}), _as_text(3)
+    ('{threads}', '3')
+    """
+    if isinstance(part, dict) and len(part) == 1 and next(iter(part.values())) is None:
+        return f"{{{next(iter(part))}}}"
+    if isinstance(part, dict | list):
+        raise ValueError(f"a part of a command must be a text or a number, but got {part}: put it in quotes")
+    return part if isinstance(part, str) else written(part)
 
 
 def written(value: Value) -> str:

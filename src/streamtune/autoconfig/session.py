@@ -104,6 +104,10 @@ def _loop(
     problem: Problem, budget: Budget, strategy: Strategy, objective: Objective, journal: Journal, tell: Tell | None
 ) -> str:
     while True:
+        if journal.owes_restore:  # also where a crash came between the failed trial and this
+            best = choose(journal.trials, problem)
+            objective.restore(best.knobs if best else problem.space.anchor)
+            journal.restored()
         if journal.pending is None:
             reason = budget.spent(journal.trials)
             if reason is not None:
@@ -114,11 +118,8 @@ def _loop(
             problem.space.check(suggestion.knobs)
             journal.asked(len(journal.trials), suggestion)
         trial = _finish(problem, objective, journal)
-        best = choose(journal.trials, problem)
-        if trial.failed:
-            objective.restore(best.knobs if best else problem.space.anchor)
         if tell is not None:
-            tell(trial, best)
+            tell(trial, choose(journal.trials, problem))
 
 
 def _finish(problem: Problem, objective: Objective, journal: Journal) -> Trial:

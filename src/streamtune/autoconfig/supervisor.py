@@ -7,6 +7,9 @@ its processor time is then its own, and at the end every process it left behind 
 Files: ``lock`` (held while it runs), ``attempts.json``, ``stdout``, ``stderr``, ``command.json`` (process id and start
 time) and at the end ``result.json``, renamed into place: it is there whole or not at all. A second supervisor for the
 same run waits for the first one's lock, finds its result and ends: a run is not repeated.
+
+A run that vanished without a result is done again; twice at most where the configuration may be to blame: the machine
+went down, or the run vanished while StreamTune lived on. That StreamTune was killed with it says nothing about the run.
 """
 
 from __future__ import annotations
@@ -24,7 +27,11 @@ from types import FrameType
 from typing import Any
 
 ATTEMPTS = 2
+MOST_STARTS = 20
+"""However it vanished: where a container is what goes down, nobody can tell it from a kill."""
+
 _GRACE_S = 2.0
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def start_time(pid: int) -> str | None:
@@ -66,14 +73,31 @@ def supervise(folder: Path, timeout: float | None, command: list[str]) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     if (folder / "result.json").exists():
         return
-    attempts = int((read_json(folder / "attempts.json") or {}).get("attempts", 0))
-    if attempts >= ATTEMPTS:
-        problem = f"the run vanished without a result {attempts} times"
+    before = read_json(folder / "attempts.json") or {}
+    starts = int(before.get("starts", 0))
+    blamed = int(before.get("blamed", 0)) + (starts > 0 and _is_to_blame(before))
+    if blamed >= ATTEMPTS or starts >= MOST_STARTS:
+        problem = f"the run vanished without a result {max(blamed, starts)} times"
         write_whole(folder / "result.json", {"code": None, "seconds": 0.0, "problem": problem})
         return
     _end_leftover(folder)
-    write_whole(folder / "attempts.json", {"attempts": attempts + 1})
+    parent = os.getppid()
+    started = {"parent": parent, "parent_started": start_time(parent), "boot": _boot()}
+    write_whole(folder / "attempts.json", {"starts": starts + 1, "blamed": blamed, **started})
     run(folder, timeout, command)
+
+
+def _is_to_blame(before: dict[str, Any]) -> bool:
+    """Whether the last attempt vanished while the StreamTune that began it lives, or with the machine."""
+    lives = before.get("parent_started") and start_time(int(before["parent"])) == before["parent_started"]
+    return before.get("boot") != _boot() or bool(lives)
+
+
+def _boot() -> str:
+    try:
+        return _BOOT.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def _end_leftover(folder: Path) -> None:
@@ -117,7 +141,10 @@ def run(folder: Path, timeout: float | None, command: list[str]) -> None:
             process.wait()
     end_group(process.pid, signal.SIGKILL)
     seconds = time.monotonic() - started
-    write_whole(folder / "result.json", {"code": process.returncode, "seconds": seconds, "timed_out": timed_out})
+    write_whole(
+        folder / "result.json",
+        {"code": process.returncode, "seconds": seconds, "timed_out": timed_out, "timeout": timeout},
+    )
 
 
 if __name__ == "__main__":
