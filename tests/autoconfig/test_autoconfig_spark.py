@@ -143,6 +143,20 @@ def test_a_trial_that_ends_the_session_fails_alone(tmp_path: Path, monkeypatch: 
     assert measured[1].reason == "RuntimeError: no such class"
 
 
+def test_requirements_are_heeded_and_minimising_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knob = {"type": "int", "low": 1, "high": 6, "default": 6, "key": "spark.sql.shuffle.partitions"}
+    data = {"engine": "spark", "knobs": {"partitions": knob}, "objective": {"require": "rows_per_s >= 90"}}
+    monkeypatch.setattr(harness, "build_session", lambda _s, p: FakeSpark({"spark.serializer": "java", **p}))
+    application = Application(tmp_path / "app.py", lambda spark, _knobs: FakeQuery(spark), None)
+    problem = parse_problem(data, "space.yaml")
+    objective = harness.SparkObjective(problem, application, tmp_path, SparkTarget())
+    assert not objective.measure(0, 0, {"partitions": 6}).failed
+    assert "'rows_per_s >= 90' is not met" in objective.measure(1, 0, {"partitions": 1}).reason
+    less = parse_problem({**data, "objective": {"direction": "minimize"}}, "space.yaml")
+    with pytest.raises(StreamTuneError, match="value of a Spark application is its throughput"):
+        harness.SparkObjective(less, application, tmp_path, SparkTarget())
+
+
 @pytest.mark.parametrize("engine", ["spark", "flink"])
 def test_the_spaces_of_the_engines(engine: str) -> None:
     problem = engine_problem(engine)

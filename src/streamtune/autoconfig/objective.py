@@ -15,9 +15,10 @@ from pydantic import ValidationError
 
 from streamtune.autoconfig import supervisor
 from streamtune.autoconfig.journal import make_folder
-from streamtune.autoconfig.problem import ObjectiveSpec, filled_in
+from streamtune.autoconfig.problem import ObjectiveSpec, Problem, filled_in
 from streamtune.autoconfig.space import Configuration, Space
 from streamtune.autoconfig.trial import Measurement, OperatorReading
+from streamtune.errors import StreamTuneError
 
 _LONGEST_LINE = 1_000_000
 
@@ -123,7 +124,7 @@ def read_output(line: str, spec: ObjectiveSpec, seconds: float = 0.0) -> Measure
     if value is None:
         problem = f"the last line must be a number or {{'value': …}}, but got {line[:80]!r}"
         return Measurement(failed=True, reason=problem, seconds=seconds)
-    return _required(Measurement(value=value, seconds=seconds), spec)
+    return required(Measurement(value=value, seconds=seconds), spec)
 
 
 def _read_object(data: dict[str, Any], spec: ObjectiveSpec, seconds: float) -> Measurement:
@@ -140,10 +141,20 @@ def _read_object(data: dict[str, Any], spec: ObjectiveSpec, seconds: float) -> M
             operators = {str(key): OperatorReading(**item) for key, item in data["operators"].items()}
         except (ValidationError, TypeError):
             operators = {}  # readings are a help, never a reason to lose a measurement
-    return _required(Measurement(value=value, seconds=seconds, figures=figures, operators=operators), spec)
+    return required(Measurement(value=value, seconds=seconds, figures=figures, operators=operators), spec)
 
 
-def _required(measurement: Measurement, spec: ObjectiveSpec) -> Measurement:
+def check_throughput(problem: Problem, what: str) -> None:
+    """:raises StreamTuneError: where less is asked for: engines measure throughput."""
+    if not problem.objective.maximise:
+        raise StreamTuneError(
+            f"the value of {what} is its throughput, but objective.direction is minimize: leave it out, or measure by "
+            "a command of your own"
+        )
+
+
+def required(measurement: Measurement, spec: ObjectiveSpec) -> Measurement:
+    """The measurement, failed where a condition of ``require`` does not hold over its figures and its value."""
     known = {**measurement.figures, "value": measurement.value}
     for expression in spec.requirements:
         if not expression.holds(known):

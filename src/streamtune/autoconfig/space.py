@@ -301,7 +301,7 @@ class Space(Frozen):
         if found != self.anchor:
             return found
         others, vectors = self._anchors
-        nearest = int(np.argmin(np.sum((vectors - vector) ** 2, axis=1)))
+        nearest = int(np.argmin(np.sum((vectors - np.clip(vector, 0.0, 1.0)) ** 2, axis=1)))
         return self._towards(vectors[nearest], vector, others[nearest])
 
     def _towards(self, anchor: Vector, vector: Vector, best: Configuration) -> Configuration:
@@ -329,7 +329,7 @@ class Space(Frozen):
             if self.is_allowed(tried) and key_of(tried) not in seen:
                 seen.add(key_of(tried))
                 found.append(tried)
-                places.append(vector)
+                places.append(self.encode(tried))
 
         for _ in range(_ANCHOR_DRAWS):
             if len(found) < _ANCHORS:

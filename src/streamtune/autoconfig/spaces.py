@@ -2,7 +2,8 @@
 
 Which knobs of Spark Structured Streaming matter was measured (PLATFORM.md): shuffle partitions 3.5 to 8 ×, batch size
 another 3.5 ×, partition bytes, state store and code generation 15 to 45 %; adaptive execution, Arrow batch and open
-cost: nothing to see, so that they are not here. Flink's are the ones its documentation names for throughput.
+cost: nothing to see, so that they are not here. Flink's are the ones its documentation names for
+throughput, of those that a job can bring with it (``taskmanager.*`` is the cluster's).
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ FLINK: dict[str, Any] = {
     "engine": "flink",
     "objective": {"direction": "maximize", "timeout": 600},
     "knobs": {
+        "parallelism": {
+            "type": "int", "low": 1, "high": 64, "log": True, "default": 1, "key": "parallelism.default",
+            "operator": "job", "description": "Instances of every operator that sets no parallelism of its own.",
+        },
         "buffer_timeout": {
             "type": "int", "low": 0, "high": 1000, "default": 100, "unit": " ms",
             "key": "execution.buffer-timeout.interval",
@@ -87,16 +92,6 @@ FLINK: dict[str, Any] = {
         "mini_batch_size": {
             "type": "int", "low": 100, "high": 100000, "log": True, "default": 5000, "when": "mini_batch",
             "key": "table.exec.mini-batch.size", "description": "SQL: how many records are gathered at most.",
-        },
-        "buffer_debloat": {
-            "type": "category", "choices": [False, True], "default": False,
-            "key": "taskmanager.network.memory.buffer-debloat.enabled",
-            "description": "Keep less in flight where the consumer is slow.",
-        },
-        "floating_buffers": {
-            "type": "int", "low": 1, "high": 64, "log": True, "default": 8,
-            "key": "taskmanager.network.memory.floating-buffers-per-gate",
-            "description": "Network buffers a gate may borrow.",
         },
     },
 }  # fmt: skip

@@ -294,7 +294,7 @@ def _objective(problem: Problem, store: Path, target: _Target | None) -> Any:
     if target is not None and target.flink is not None:
         from streamtune.autoconfig.flink import flink_objective
 
-        return flink_objective(problem, target.flink)
+        return flink_objective(problem, target.flink, store)
     from streamtune.autoconfig.objective import CommandObjective
 
     return nullcontext(CommandObjective(problem.objective, problem.space, store / "runs"))

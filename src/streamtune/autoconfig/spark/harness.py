@@ -27,6 +27,7 @@ from typing import Any
 
 from pydantic import Field
 
+from streamtune.autoconfig.objective import check_throughput, required
 from streamtune.autoconfig.problem import Problem, written
 from streamtune.autoconfig.space import Configuration, Value
 from streamtune.autoconfig.spark.application import Application, load_application
@@ -67,6 +68,7 @@ class SparkObjective:
     def __init__(
         self, problem: Problem, application: Application, folder: Path, settings: SparkTarget, session: Any = None
     ) -> None:
+        check_throughput(problem, "a Spark application")
         self._problem = problem
         self._application = application
         self._folder = folder
@@ -102,7 +104,8 @@ class SparkObjective:
         if seen.rows == 0 or baseline <= 0:
             return Measurement(failed=True, reason="the query read no rows", seconds=seconds)
         figures = {"rows_per_s": seen.rows_per_s, "baseline_rows_per_s": baseline, "batches": float(seen.batches)}
-        return Measurement(value=seen.rows_per_s / baseline, seconds=seconds, figures=figures)
+        measured = Measurement(value=seen.rows_per_s / baseline, seconds=seconds, figures=figures)
+        return required(measured, self._problem.objective)
 
     def rows_per_s(self, knobs: Configuration) -> float:
         """One run without a baseline beside it, for comparisons that interleave their own; 0 where it fails."""
