@@ -14,11 +14,10 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from streamtune.experiments.flink_encoders import Described, encoder_rows
 from streamtune.experiments.flink_transfer import (
     FOLDS,
-    Described,
     FirstPlan,
-    encoder_rows,
     first_plans,
     fold_of,
     model_of,
@@ -34,17 +33,17 @@ CERTAINTIES = (0.5, 0.8, 0.9, 0.95)
 
 def encoders(simulated: list[Any], real: list[Any]) -> dict[str, Any]:
     described = [[Described.of(run) for run in some] for some in (simulated, real)]
-    found = encoder_rows(*described, tell=lambda text: print(text, flush=True))
-    rows = {}
-    for label, scores in found.items():
-        weight = [one.labelled for one in scores]
-        rows[label] = {
-            "auc_pr": sum(one.auc_pr * w for one, w in zip(scores, weight, strict=True)) / sum(weight),
-            "threshold_error": median(one.threshold_error or 0.0 for one in scores),
-            "folds": [one.model_dump() for one in scores],
-        }
-        print(f"{label:32} AUC-PR {rows[label]['auc_pr']:.3f} threshold error {rows[label]['threshold_error']:.3f}")
+    rows = encoder_rows(*described, tell=lambda text: print(text, flush=True))
+    for label, one in rows.items():
+        print(f"| {label} | {cell(one, 'auc_pr')} | {cell(one, 'threshold_error')} |")
     return rows
+
+
+def cell(row: dict[str, Any], key: str) -> str:
+    if row[key] is None:
+        return "not known"
+    low, high = row[f"{key}_between"]
+    return f"{row[key]:.3f} ({low:.3f} to {high:.3f})"
 
 
 def summary(some: Sequence[FirstPlan]) -> dict[str, float]:
@@ -88,11 +87,11 @@ def main() -> None:
     real = real_runs(ROOT / "data" / "flink" / "runs.jsonl.gz")
     simulated = simulated_runs(chosen.runs, {run.job for run in real})
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    kept |= {"real_runs": len(real), "simulated_runs": chosen.runs}
+    of = {"real_runs": len(real), "simulated_runs": chosen.runs}  # of this part: another one may have had others
     if chosen.part != "encoders":
-        kept["first_plans"] = plans(simulated, real)
+        kept["first_plans"] = of | {"rows": plans(simulated, real)}
     if chosen.part != "plans":
-        kept["encoders"] = encoders(simulated, real)
+        kept["encoders"] = of | {"rows": encoders(simulated, real)}
     RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from streamtune.experiments.coldstart.bench import restart_checks, total_at
+from streamtune.experiments.coldstart.jobs import NEVER_SEEN, REDEPLOYED, RELATIVES, held_out, platform, starts
 from streamtune.experiments.coldstart.play import ColdStart, Summary
 from streamtune.experiments.coldstart.ways import ONE_DS2, OURS
+from streamtune.experiments.paper.contest import Scale
+from streamtune.labs.histories import draw
+from streamtune.workloads import names
 
 
 def start(**changed: object) -> ColdStart:
@@ -39,3 +43,23 @@ def test_restarts_are_compared_with_the_rivals_that_were_run() -> None:
     (check,) = restart_checks(judged)
     assert check.met
     assert check.measured == "0.50 against 1.00"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 10, 11])
+def test_test_validation_and_history_share_no_job_that_is_never_seen(seed: int) -> None:
+    random_jobs = Scale().random_jobs
+    made = platform(seed, 100, random_jobs)
+    history = {draw(number, made.generation).workload.name.split("~")[0] for number in range(300)}
+    kinds: dict[bool, dict[str, set[str]]] = {}
+    for validation in (False, True):
+        kinds[validation] = found = {}
+        for one in starts(seed, 20, random_jobs, validation=validation):
+            found.setdefault(one.kind, set()).add(one.workload.name)
+        assert {kind: len(jobs) for kind, jobs in found.items()} == {NEVER_SEEN: 20, RELATIVES: 20, REDEPLOYED: 20}
+        assert not found[NEVER_SEEN] & history
+        assert not found[NEVER_SEEN] & {name.split("~")[0] for name in found[RELATIVES] | found[REDEPLOYED]}
+        assert not any(name.endswith("-0") for name in found[RELATIVES])  # that one is in the history
+        known = {*names(), *(f"random-{number}" for number in range(random_jobs))} - set(held_out())
+        assert {name.split("~")[0] for name in found[RELATIVES] | found[REDEPLOYED]} <= known
+        assert history <= known
+    assert not kinds[False][NEVER_SEEN] & kinds[True][NEVER_SEEN]

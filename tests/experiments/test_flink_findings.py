@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from streamtune.experiments.flink_findings import flink_findings
+from streamtune.control.story import TuningStory
+from streamtune.experiments.flink_findings import flink_findings, repeats_finding
+from streamtune.experiments.paper.contest import WORKLOADS
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -79,3 +81,29 @@ def test_the_committed_findings_are_those_of_the_committed_pieces(part: str) -> 
     pieces = {key: value for key, value in measured.items() if key.startswith(f"{part}/")}
     (found,) = flink_findings(pieces)
     assert json.loads(json.dumps(found.to_record())) == committed[part]
+
+
+def test_repetitions_are_pooled_and_held_against_the_three_targets() -> None:
+    """Two of eight jobs' repetitions: (6 + 5 + 5) / 15 = 1.067; 2 reconfigurations per change each."""
+    first = [story("streamtune", change(6, 5), change(5, 5)), story("ds2", change(5, 5))]
+    second = [story("streamtune", change(5, 5)), story("ds2", change(4, 5, backpressure=True))]
+    elsewhere = {**story("streamtune", change(50, 5)), "job": "a job that nobody here wrote"}
+    found = repeats_finding(
+        [[TuningStory.model_validate(one) for one in some] for some in (first, [*second, elsewhere])]
+    )
+    assert found.tables[0].rows[-2:] == (
+        ("all", "streamtune", "2.00", "0 of 3", "1.00", "1.067"),
+        ("all", "ds2", "2.00", "1 of 2", "1.00", "0.900"),
+    )
+    assert [(check.measured, check.met) for check in found.checks] == [
+        ("3 of 160", False),
+        ("0 of 3", True),
+        ("1.067", False),
+        ("2.00 against 2.00 per change", True),
+    ]
+
+
+def test_the_repetitions_are_of_the_jobs_of_the_target() -> None:
+    lines = (BENCHMARKS.parent / "Makefile").read_text().splitlines()
+    (jobs,) = [line.split(":=")[1].split() for line in lines if line.startswith("PAPER_JOBS")]
+    assert tuple(jobs) == WORKLOADS

@@ -132,6 +132,31 @@ def test_own_past_tells_what_features_cannot() -> None:
     assert own.origins[0].operator == key
 
 
+def test_of_many_versions_of_its_own_the_latest_lend() -> None:
+    """Twelve versions whose names say nothing of when they ran; each cost twice what the one before did."""
+    days = {f"{(7 * number) % 12:02d}": f"2026-01-{number + 1:02d}" for number in range(12)}
+    rows = []
+    for version, day in days.items():
+        job = chain("often changed", ["map"], tuple_type="long", tuple_width_in=float(int(version) + 1))
+        rows += [row | {"version": version, "day": day} for row in rows_of(job, {})]
+    past = past_rows(rows)
+    asked = chain("often changed", ["map"], tuple_type="long", tuple_width_in=50.0)
+    kin = find_kin(past, asked.name, asked.dataflow, KinSettings())[1]
+    assert [past.days[one.row] for one in kin] == sorted(days.values(), reverse=True)
+    model = TransferModel(fit_transfer(past, settings=PastSettings(kin_sample=0)), past)
+    lent = model._chosen(kin, KinSettings())
+    assert {past.days[one.row] for one, _, _ in lent} == set(sorted(days.values())[-8:])
+
+
+def test_a_past_that_does_not_say_when_it_was_is_read() -> None:
+    """Bundles of earlier releases."""
+    past = past_rows(rows_of(chain("old", ["map"]), {}))
+    old = PastOperators(past.table.drop_columns(["day"]))
+    assert old.names == past.names
+    assert set(old.days) == {""}
+    assert PastOperators.from_parquet(old.to_parquet()).days == old.days
+
+
 def test_an_inserted_operator_does_not_hide_the_others() -> None:
     old = chain("old", ["map", "filter", "flat_map"], tuple_type="long")
     past = past_rows([*rows_of(old, {}), *rows_of(chain("else", ["join", "join"], tuple_type="row"), {})])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,33 @@ from streamtune.models.features import NUMBERS, FeatureEncoder
 
 Floats = npt.NDArray[np.float32]
 MAX_PARALLELISM = 100
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a model says of operators that it never saw, beside what is true of them."""
+
+    labels: npt.NDArray[np.int8]  # −1, 0, 1
+    probability: npt.NDArray[np.float64]
+    recommended: npt.NDArray[np.int64]
+    needed: npt.NDArray[np.float64]
+
+    @property
+    def scores(self) -> Scores:
+        return score(self.labels, self.probability, self.recommended, self.needed)
+
+    def rows(self, places: npt.NDArray[np.int64]) -> Judged:
+        return Judged(self.labels[places], self.probability[places], self.recommended[places], self.needed[places])
+
+    @classmethod
+    def pooled(cls, some: Sequence[Judged]) -> Judged:
+        """Several of them as one: a median of everything, where a median of medians would be another number."""
+        return cls(
+            np.concatenate([one.labels for one in some]),
+            np.concatenate([one.probability for one in some]),
+            np.concatenate([one.recommended for one in some]),
+            np.concatenate([one.needed for one in some]),
+        )
 
 
 @dataclass(frozen=True)
@@ -83,10 +110,22 @@ def logistic(training: LabelledRuns, testing: LabelledRuns) -> Scores:
     known = training.graphs.labels >= 0
     model = LogisticRegression(max_iter=2000)
     model.fit(_with_p(training.graphs.features, training.graphs.parallelism)[known], training.graphs.labels[known])
-    return _score_flat(lambda rows: model.predict_proba(rows)[:, 1], testing, testing.graphs.features)
+    return _judge_flat(lambda rows: model.predict_proba(rows)[:, 1], testing, testing.graphs.features).scores
 
 
 def boosted(training: LabelledRuns, testing: LabelledRuns, *, statistics: bool, seed: int = 0) -> Scores:
+    """XGBoost on unseen jobs."""
+    return boosted_judged(training, testing, statistics=statistics, seed=seed).scores
+
+
+def boosted_judged(
+    training: LabelledRuns,
+    testing: LabelledRuns,
+    *,
+    statistics: bool,
+    seed: int = 0,
+    limit: int = MAX_PARALLELISM,
+) -> Judged:
     """XGBoost with a monotone constraint on p, stopped early on held-out jobs as the encoder is."""
 
     def columns(runs: LabelledRuns) -> Floats:
@@ -111,16 +150,21 @@ def boosted(training: LabelledRuns, testing: LabelledRuns, *, statistics: bool, 
         n_jobs=1,
     )
     model.fit(rows[learning], labels[learning], eval_set=[(rows[watched], labels[watched])], verbose=False)
-    return _score_flat(lambda flat: model.predict_proba(flat)[:, 1], testing, columns(testing))
+    return _judge_flat(lambda flat: model.predict_proba(flat)[:, 1], testing, columns(testing), limit)
 
 
 def encoder_scores(trained: Trained, testing: LabelledRuns) -> Scores:
     """A network on unseen jobs."""
-    probability, recommended = encoder_outputs(trained, testing.graphs)
-    return score(testing.graphs.labels, probability, recommended, testing.needed)
+    return encoder_judged(trained, testing).scores
 
 
-def encoder_outputs(trained: Trained, graphs: GraphSet) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def encoder_judged(trained: Trained, testing: LabelledRuns, limit: int = MAX_PARALLELISM) -> Judged:
+    return Judged(testing.graphs.labels, *encoder_outputs(trained, testing.graphs, limit), testing.needed)
+
+
+def encoder_outputs(
+    trained: Trained, graphs: GraphSet, limit: int = MAX_PARALLELISM
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Probability at the parallelism that ran, and the least parallelism judged safe."""
     batch = graphs.batch()
     agnostic = trained.embed(batch)
@@ -129,7 +173,7 @@ def encoder_outputs(trained: Trained, graphs: GraphSet) -> tuple[npt.NDArray[np.
         log_p = torch.full((len(agnostic),), float(scaled_log(p)))
         return trained.probability_at(agnostic, log_p).numpy().astype(np.float64)
 
-    return trained.probability(batch).numpy().astype(np.float64), smallest_safe(probability_at, MAX_PARALLELISM)
+    return trained.probability(batch).numpy().astype(np.float64), smallest_safe(probability_at, limit)
 
 
 def train_encoder(training: LabelledRuns, seed: int = 0, **network: object) -> Trained:
@@ -173,10 +217,13 @@ def _with_p(rows: Floats, parallelism: npt.ArrayLike) -> Floats:
     return np.concatenate([rows, scaled_log(parallelism)[:, None]], axis=1)
 
 
-def _score_flat(
-    probability: Callable[[Floats], npt.NDArray[np.floating]], testing: LabelledRuns, rows: Floats
-) -> Scores:
+def _judge_flat(
+    probability: Callable[[Floats], npt.NDArray[np.floating]],
+    testing: LabelledRuns,
+    rows: Floats,
+    limit: int = MAX_PARALLELISM,
+) -> Judged:
     size = len(rows)
-    recommended = smallest_safe(lambda p: probability(_with_p(rows, np.full(size, p))), MAX_PARALLELISM)
+    recommended = smallest_safe(lambda p: probability(_with_p(rows, np.full(size, p))), limit)
     ran = probability(_with_p(rows, testing.graphs.parallelism))
-    return score(testing.graphs.labels, ran, recommended, testing.needed)
+    return Judged(testing.graphs.labels, ran.astype(np.float64), recommended, testing.needed)

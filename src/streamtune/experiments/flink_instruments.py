@@ -9,7 +9,7 @@ from pathlib import Path
 from streamtune.clock import SystemClock
 from streamtune.dataflow import Observation, Plan
 from streamtune.dataflow.spec import JobSpec, parse_spec
-from streamtune.engines.base import Deployment, MeasurementWindow, NotReady
+from streamtune.engines.base import Deployment, Engine, MeasurementWindow, NotReady
 from streamtune.engines.flink import FlinkEngine
 from streamtune.engines.flink.metrics import Snapshot
 from streamtune.engines.flink.plan import ImportedJob
@@ -53,7 +53,7 @@ class Fidelity(Frozen):
     backpressured_measured: float
 
 
-def observed(engine: FlinkEngine, deployment: Deployment, window: MeasurementWindow) -> Observation:
+def observed(engine: Engine, deployment: Deployment, window: MeasurementWindow) -> Observation:
     """The next usable observation."""
     reason = ""
     for _ in range(10):

@@ -94,10 +94,15 @@ def find_kin(
         bits = sum(past.rarity[past.signatures[row]] for position, row in pairs if same[position])
         for position, row in pairs:
             found[position].append(Kin(row, job.name, past.ids[row], distance, bits, same[position], is_own))
-    return [
-        sorted(kin, key=lambda one: (not one.is_own, not one.is_same, -one.bits, one.distance, one.row))
-        for kin in found
-    ]
+    # The latest first, and so first of its own past: a job that changed often is what it was last.
+    latest = [sorted(kin, key=lambda one: (past.days[one.row], -one.row), reverse=True) for kin in found]
+    return [sorted(kin, key=_rank) for kin in latest]
+
+
+def _rank(one: Kin) -> tuple[bool, bool, float, int]:
+    """Own past first, by day alone (sorting is stable); of others those with most in common."""
+    own = (False, not one.is_same, 0.0, 0)
+    return own if one.is_own else (True, not one.is_same, -one.bits, one.distance)
 
 
 def _within(past: PastOperators, flow: Dataflow, numbers: list[int], settings: KinSettings) -> list[int]:

@@ -30,11 +30,14 @@ SUMS = (*XX, *XY, "yy", "count", "ratio", "ratio_sq", "ratio_count", "runs")
 # The most that was seen: how far the past reaches.
 MOST = ("most_rate", "most_parallelism")
 TEXTS = ("job", "version", "operator", "type", "signature", "described")
+# The day a version ran last; bundles of earlier releases do not say.
+LAST = "day"
 SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in TEXTS),
         ("position", pa.int32()),
         ("trains", pa.bool_()),
+        (LAST, pa.string()),
         *((name, pa.float64()) for name in (*SUMS, *MOST)),
     ]
 )
@@ -66,12 +69,15 @@ class PastOperators:
 
     def __init__(self, table: pa.Table) -> None:
         order = [("job", "ascending"), ("version", "ascending"), ("position", "ascending")]
+        if LAST not in table.column_names:
+            table = table.append_column(LAST, pa.nulls(len(table), pa.string()))
         self.table = table.select(SCHEMA.names).sort_by(order).combine_chunks()
         self.names: list[str] = self.table.column("job").to_pylist()
         self.versions: list[str] = self.table.column("version").to_pylist()
         self.types: list[str] = self.table.column("type").to_pylist()
         self.ids: list[str] = self.table.column("operator").to_pylist()
         self.signatures: list[str] = self.table.column("signature").to_pylist()
+        self.days: list[str] = [day or "" for day in self.table.column(LAST).to_pylist()]
         self._described = self.table.column("described")
         self.trains = np.asarray(self.table.column("trains").to_numpy(zero_copy_only=False), dtype=np.bool_)
         self._jobs: dict[int, PastJob] = {}
