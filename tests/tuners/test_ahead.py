@@ -115,6 +115,9 @@ class Rising(Simulator):
     def now(self) -> datetime:
         return datetime.fromtimestamp(EPOCH.timestamp() + self.now_s, UTC)
 
+    def steady(self) -> float:
+        return self.now_s
+
     def sleep(self, seconds: float) -> None: ...
 
 

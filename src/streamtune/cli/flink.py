@@ -360,26 +360,54 @@ def plan(
 
 
 @app.command()
-def resume(url: UrlSetting = None) -> None:
+def resume(
+    url: UrlSetting = None,
+    forget: Annotated[
+        str | None,
+        typer.Option(help="Id or name of a job that was started by hand, or is not wanted: drop what was noted of it."),
+    ] = None,
+) -> None:
     """Finish rescales that were interrupted between the stop and the new start of a job.
 
-    What a stop-and-restart rescale is about to do is written down before it is done. A job that runs is left alone; one
-    that is down is started from the savepoint that it was stopped with.
+    What a stop-and-restart rescale is about to do is written down before it is done. A stop under way is waited for, a
+    job that is alive is left alone, and so is a rescale that another process is in the middle of; a job that is down is
+    started from the savepoint that it was stopped with.
 
     \b
-    Example:
+    Examples:
       streamtune flink resume --url http://flink.example:8081
+      streamtune flink resume --forget my-job
     """
     address = _url(url)
-    from streamtune.engines.flink.journal import resume as finish
+    from streamtune.engines.flink.resuming import resume_all
 
     with flink_client(address) as client:
         journal = rescale_journal()
-        entries = journal.entries(client.url)
-        for entry in entries:
-            out.print(finish(client, journal, entry), highlight=False, soft_wrap=True)
-    if not entries:
-        out.print("no rescale was interrupted", highlight=False)
+        if forget is not None:
+            _forget(journal, client.url, forget)
+            return
+        if not journal.entries(client.url):
+            out.print("no rescale was interrupted", highlight=False)
+            return
+        settings = resolved(FlinkSettings, url=address).rescale
+        if resume_all(client, journal, _say, settings=settings):
+            raise typer.Exit(1)
+
+
+def _say(line: str) -> None:
+    out.print(line, highlight=False, soft_wrap=True)
+
+
+def _forget(journal: Journal, url: str, job: str) -> None:
+    entries = journal.entries(url)
+    found = [entry for entry in entries if entry.is_called(job)]
+    if not found:
+        noted = ", ".join(f"{entry.job_id} ({entry.job_name})" for entry in entries) or "none"
+        raise StreamTuneError(f"no interrupted rescale of job '{job}' at {url}: noted are {noted}")
+    for entry in found:
+        journal.done(entry)
+        where = f"; its savepoint is {entry.savepoint}" if entry.savepoint else ""
+        _say(f"the interrupted rescale of job {entry.job_id} ({entry.job_name}) is forgotten{where}")
 
 
 def rescale_journal() -> Journal:

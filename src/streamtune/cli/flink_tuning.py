@@ -12,11 +12,13 @@ from streamtune.control.audit import AuditTrail
 from streamtune.control.controller import Controller, Guards, Outcome, Watcher
 from streamtune.control.supervisor import Supervisor, SupervisorSettings
 from streamtune.dataflow import Job
-from streamtune.engines.base import Deployment, MeasurementWindow
+from streamtune.engines.base import Deployment, JobNotYetRunningError, MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine, Overrides, Program, load_overrides
 from streamtune.engines.flink.access import Access
 from streamtune.engines.flink.engine import FlinkSettings
-from streamtune.engines.flink.journal import Journal, resume
+from streamtune.engines.flink.journal import Journal
+from streamtune.engines.flink.responses import ENDED
+from streamtune.engines.flink.resuming import resume_all
 
 if TYPE_CHECKING:
     from streamtune.tuners.base import Tuner
@@ -56,20 +58,23 @@ def tune_flink(
     overrides = load_overrides(tuning.overrides) if tuning.overrides else Overrides()
     settings = tuning.settings or FlinkSettings()
     with FlinkClient(tuning.url, access=Access.of(settings.access)) as client:
-        for entry in journal.entries(client.url) if not guards.dry_run else ():
-            tell(resume(client, journal, entry, clock=clock))
+        clock = clock or SystemClock()
+        job = tuning.job
+        if not guards.dry_run:
+            job = _resume(client, journal, tuning.job, tell, clock, settings)
         program = None
         if tuning.jar is not None:
             program = Program(client.upload_jar(tuning.jar), tuning.entry_class, tuning.arguments)
         engine = FlinkEngine(
             client, program=program, overrides=overrides, settings=settings, clock=clock, journal=journal
         )
-        deployment = engine.attach(tuning.job)
+        began_s = clock.steady()
+        deployment = _attach(engine, job, tuning.supervision, audit, tell, clock)
+        left_s = max(0.0, tuning.supervision.watch_s - (clock.steady() - began_s))
         audit.write(
             "attached",
             {"url": client.url, "job_id": deployment.id, "job": deployment.job.name, "plan": dict(deployment.plan)},
         )
-        clock = clock or SystemClock()
         preflight = engine.preflight()
         if not guards.dry_run:
             for warning in preflight.check_cluster():
@@ -81,13 +86,60 @@ def tune_flink(
             tell(f"checkpoint: {finding.seen}. {finding.to_do.capitalize()}")
 
         def controller_of(found: Deployment) -> Controller:
-            controller = Controller(engine, make_tuner(found.job), guards, window, audit, clock or SystemClock())
+            controller = Controller(engine, make_tuner(found.job), guards, window, audit, clock)
             controller.watch = watch_of(found.job)
             return controller
 
-        supervisor = Supervisor(tuning.supervision, clock)
+        supervisor = Supervisor(tuning.supervision.replace(watch_s=left_s), clock)
         supervised = supervisor.add(controller_of(deployment), deployment, remake=controller_of, tell=tell)
         supervisor.run()
         if supervised.error is not None:
             raise supervised.error
         return supervised.outcomes
+
+
+def _resume(
+    client: FlinkClient,
+    journal: Journal,
+    job: str | None,
+    tell: Callable[[str], None],
+    clock: Clock,
+    settings: FlinkSettings,
+) -> str | None:
+    """Finish what was interrupted on this cluster; returns how the job is called now."""
+    names = {entry.job_id: entry.job_name for entry in journal.entries(client.url)}
+    resume_all(
+        client,
+        journal,
+        tell,
+        needed=lambda entry: entry.is_called(job),
+        clock=clock,
+        settings=settings.rescale,
+    )
+    if job in names and job not in {entry.job_id for entry in journal.entries(client.url)}:
+        alive = {one.id for one in client.jobs() if one.state not in ENDED}
+        return job if job in alive else names[job]  # started again, it has another id
+    return job
+
+
+def _attach(
+    engine: FlinkEngine,
+    job: str | None,
+    supervision: SupervisorSettings,
+    audit: AuditTrail,
+    tell: Callable[[str], None],
+    clock: Clock,
+) -> Deployment:
+    """Attach to a job; a watch waits for one that starts or restarts, for as long as it was to last."""
+    began_s, noted = clock.steady(), ""
+    while True:
+        try:
+            return engine.attach(job)
+        except JobNotYetRunningError as error:
+            if clock.steady() - began_s >= supervision.watch_s:
+                raise
+            if str(error) != noted:
+                audit.write("waiting", {"reason": str(error)})
+                tell(str(error))
+            noted = str(error)
+            clock.sleep(supervision.wait_s)

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
 from streamtune.clock import Clock, Steps, SystemClock
 from streamtune.control.controller import Controller, Moment, Outcome
@@ -17,7 +16,7 @@ from streamtune.dataflow import Observation
 from streamtune.engines.base import Deployment, JobEndedError, RescaleFailedError, RescaleRefusedError
 from streamtune.errors import StreamTuneError
 
-_AN_HOUR = timedelta(hours=1)
+_AN_HOUR_S = 3600.0
 
 
 @dataclass
@@ -29,10 +28,11 @@ class SupervisedJob:
     guards: Guards
     outcomes: list[Outcome] = field(default_factory=list)
     error: StreamTuneError | None = None
-    acted_at: deque[datetime] = field(default_factory=deque)
-    grown_at: datetime | None = None
+    acted_at: deque[float] = field(default_factory=deque)  # by the steady clock, as all that is compared
+    grown_at: float | None = None
     rates: Mapping[str, float] = field(default_factory=dict)  # in the window before this one
     trouble: StreamTuneError | None = None  # what keeps it from being looked after now
+    noted: set[str] = field(default_factory=set)  # what was said about troubles since all was well
     remake: Callable[[Deployment], Controller] | None = None
     tell: Callable[[str], None] = lambda _line: None
 
@@ -78,24 +78,23 @@ class Supervisor:
         ``remake`` makes a controller for a job of another shape that was submitted in the place of this one; ``tell``
         is told what keeps a watched job from being looked after.
         """
-        excluded = controller.guards.exclude | controller.engine.excluded(deployment)
-        guards = controller.guards.replace(exclude=excluded)
+        guards = _guards_of(controller, deployment)
         job = SupervisedJob(controller, deployment, guards, remake=remake, tell=tell)
         self.jobs.append(job)
         return job
 
     def run(self) -> list[SupervisedJob]:
         """Go on until every job has been watched for as long as the settings say, or has failed."""
-        started = self._clock.now()
+        started = self._clock.steady()
         waiting = [(started, number, self._watched(job)) for number, job in enumerate(self.jobs)]
         heapq.heapify(waiting)
         try:
             while waiting:
                 due, number, steps = heapq.heappop(waiting)
-                self._clock.sleep(max(0.0, (due - self._clock.now()).total_seconds()))
+                self._clock.sleep(max(0.0, due - self._clock.steady()))
                 wait_s = next(steps, None)
                 if wait_s is not None:
-                    heapq.heappush(waiting, (self._clock.now() + timedelta(seconds=wait_s), number, steps))
+                    heapq.heappush(waiting, (self._clock.steady() + wait_s, number, steps))
         finally:
             for _, _, steps in waiting:
                 steps.close()
@@ -109,7 +108,7 @@ class Supervisor:
             job.error = error
 
     def _watch(self, job: SupervisedJob) -> Steps[None]:
-        started = self._clock.now()
+        started = self._clock.steady()
         tuned_for: Mapping[str, float] | None = None
         while True:
             try:
@@ -123,12 +122,13 @@ class Supervisor:
                 elif seen is not None:
                     job.rates = seen.source_rates
                 job.trouble = None
+                job.noted.clear()
             except StreamTuneError as error:
                 self._note(job, error)
                 if not self._settings.watch_s:
                     raise
-                tuned_for = yield from self._after(job, error, tuned_for)
-            if (self._clock.now() - started).total_seconds() >= self._settings.watch_s:
+                tuned_for = yield from self._go_on(job, error, tuned_for)
+            if self._clock.steady() - started >= self._settings.watch_s:
                 break
         done = isinstance(job.trouble, JobEndedError) and job.trouble.is_done
         if job.trouble is not None and not done:
@@ -136,14 +136,27 @@ class Supervisor:
 
     def _note(self, job: SupervisedJob, error: StreamTuneError) -> None:
         """Write a failure down, each once: a job that stays away is not a new event every few seconds."""
-        still_away = isinstance(job.trouble, JobEndedError) and isinstance(error, JobEndedError)
-        if not still_away and str(job.trouble) != str(error):
+        is_away = isinstance(error, JobEndedError)
+        told = "the job is away" if is_away else str(error)
+        if told not in job.noted:
             kind = "refused" if isinstance(error, RescaleRefusedError) else "failed"
-            kind = "ended" if isinstance(error, JobEndedError) and self._settings.watch_s else kind
+            kind = "ended" if is_away and self._settings.watch_s else kind
             job.controller.audit.write(kind, {"error": str(error), **_state(job)})
             if self._settings.watch_s:  # without a watch it is the end, and said as such
                 job.tell(str(error))
+        job.noted.add(told)
         job.trouble = error
+
+    def _go_on(
+        self, job: SupervisedJob, error: StreamTuneError, tuned_for: Mapping[str, float] | None
+    ) -> Steps[Mapping[str, float] | None]:
+        """``_after``, which may fail itself: the one in its place may have an operator less, or the cluster be busy."""
+        try:
+            return (yield from self._after(job, error, tuned_for))
+        except StreamTuneError as second:
+            self._note(job, second)
+            yield self._settings.wait_s
+            return tuned_for or {}
 
     def _after(
         self, job: SupervisedJob, error: StreamTuneError, tuned_for: Mapping[str, float] | None
@@ -163,17 +176,18 @@ class Supervisor:
 
     @staticmethod
     def _follow(job: SupervisedJob, found: Deployment) -> None:
-        before = job.deployment
-        job.controller.audit.write(
+        before, controller = job.deployment, job.controller
+        same = set(found.job.dataflow.index) == set(before.job.dataflow.index)
+        if job.remake is not None and not (same and set(found.job.dataflow.edges) == set(before.job.dataflow.edges)):
+            controller = job.remake(found)  # which may refuse the job: then nothing has happened yet
+            controller.tuner.inherit(job.controller.tuner)
+            job.guards = _guards_of(controller, found)
+        controller.audit.write(
             "followed", {"job": found.job.name, "from": before.id, "to": found.id, "plan": dict(found.plan)}
         )
         job.tell(f"job {before.id} was replaced by {found.id}: going on with it")
-        job.deployment, job.trouble = found, None
-        same = set(found.job.dataflow.index) == set(before.job.dataflow.index)
-        if job.remake is not None and not (same and set(found.job.dataflow.edges) == set(before.job.dataflow.edges)):
-            learnt = job.controller.tuner
-            job.controller = job.remake(found)
-            job.controller.tuner.inherit(learnt)
+        job.controller, job.deployment, job.trouble = controller, found, None
+        job.noted.clear()
 
     def _look(self, job: SupervisedJob) -> Steps[Observation | None]:
         controller = job.controller
@@ -209,7 +223,7 @@ class Supervisor:
             yield controller.window.length_s
             return None
         if left == 0 and not job.guards.dry_run:
-            wait_s = (job.acted_at[0] + _AN_HOUR - self._clock.now()).total_seconds()
+            wait_s = job.acted_at[0] + _AN_HOUR_S - self._clock.steady()
             controller.audit.write("held", {"reason": "max_per_hour", "free_again_in_s": round(wait_s)})
             yield min(wait_s, controller.window.length_s)
             return None
@@ -222,12 +236,12 @@ class Supervisor:
                 return (yield from controller.tuning(job.deployment, seen))
             except RescaleFailedError:
                 if len(job.acted_at) == before:
-                    job.acted_at.append(self._clock.now())  # an attempt that failed has shaken the job as well
+                    job.acted_at.append(self._clock.steady())  # an attempt that failed has shaken the job as well
                 raise
 
     def _is_in_grace(self, job: SupervisedJob) -> bool:
         grown = job.grown_at
-        return grown is not None and (self._clock.now() - grown).total_seconds() < self._settings.grace_s
+        return grown is not None and self._clock.steady() - grown < self._settings.grace_s
 
     @staticmethod
     def _guards_now(job: SupervisedJob, left: int) -> Guards:
@@ -246,9 +260,9 @@ class Supervisor:
 
         def take(moment: Moment) -> None:
             if moment.kind == "applied":
-                job.acted_at.append(self._clock.now())
+                job.acted_at.append(self._clock.steady())
                 if any(degree > job.deployment.plan.get(key, degree) for key, degree in moment.plan.items()):
-                    job.grown_at = self._clock.now()
+                    job.grown_at = self._clock.steady()
             watch(moment)
 
         job.controller.watch = take
@@ -258,8 +272,8 @@ class Supervisor:
             job.controller.watch = watch
 
     def _allowed_now(self, job: SupervisedJob) -> int:
-        now = self._clock.now()
-        while job.acted_at and now - job.acted_at[0] >= _AN_HOUR:
+        now = self._clock.steady()
+        while job.acted_at and now - job.acted_at[0] >= _AN_HOUR_S:
             job.acted_at.popleft()
         return max(0, self._settings.max_per_hour - len(job.acted_at))
 
@@ -273,6 +287,12 @@ def has_moved(before: Mapping[str, float], now: Mapping[str, float], share: floa
     return any(
         abs(rate - before.get(source, 0.0)) > share * max(rate, before.get(source, 0.0)) for source, rate in now.items()
     )
+
+
+def _guards_of(controller: Controller, deployment: Deployment) -> Guards:
+    """The guards that were given, and what the engine was told never to touch."""
+    excluded = controller.guards.exclude | controller.engine.excluded(deployment)
+    return controller.guards.replace(exclude=excluded)
 
 
 def _state(job: SupervisedJob) -> Mapping[str, object]:

@@ -102,6 +102,10 @@ class JobEndedError(EngineError):
         self.is_done = is_done
 
 
+class JobNotYetRunningError(EngineError):
+    """A job that starts or restarts: it may run in a while, by itself."""
+
+
 class RescaleRefusedError(EngineError):
     """A rescale that was refused before anything was changed: it may be tried again."""
 

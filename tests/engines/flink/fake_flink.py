@@ -51,6 +51,9 @@ class FakeFlink:
         self.version = "2.3.0"
         self.overrides_work = True
         self.savepoint_failure: str | None = None
+        self.savepoint_takes: int | None = 0  # so many looks; None: nobody has heard of the trigger
+        self.trigger = "t1"
+        self.other_jobs: list[dict[str, Any]] = []  # in the list of jobs, and nowhere else
         self.metrics_move = True
         self.checkpoint_age_s: float | None = 5.0  # None: all of them failed
         self.options: dict[str, str] = {}
@@ -80,7 +83,7 @@ class FakeFlink:
 
     @property
     def now_s(self) -> float:
-        return (self.clock.now() - START).total_seconds()
+        return self.clock.steady()
 
     @property
     def rate(self) -> float:
@@ -127,7 +130,8 @@ class FakeFlink:
                 "flink-version": self.version,
             }
         if path == "/jobs/overview":
-            return 200, {"jobs": [{"jid": self.job_id, "name": self.job_name, "state": self.state, "start-time": 1}]}
+            own = {"jid": self.job_id, "name": self.job_name, "state": self.state, "start-time": 1}
+            return 200, {"jobs": [own, *self.other_jobs]}
         if path == "/jobmanager/config":
             options = {"jobmanager.scheduler": self.scheduler, **self.options}
             return 200, [{"key": key, "value": value} for key, value in options.items()]
@@ -159,8 +163,9 @@ class FakeFlink:
         if rest == "/checkpoints":
             return self._checkpoints()
         if rest == "/stop":
-            return 202, {"request-id": "t1"}
-        if rest == "/savepoints/t1":
+            self.trigger = body.get("triggerId", self.trigger)
+            return 202, {"request-id": self.trigger}
+        if rest == f"/savepoints/{self.trigger}" and self.savepoint_takes is not None:
             return self._savepoint()
         return self._vertex(rest, query)
 
@@ -208,6 +213,9 @@ class FakeFlink:
         ]
 
     def _savepoint(self) -> Answer:
+        if self.savepoint_takes:
+            self.savepoint_takes -= 1
+            return 200, {"status": {"id": "IN_PROGRESS"}, "operation": None}
         if self.savepoint_failure is not None:
             cause = {"class": "java.io.IOException", "stack-trace": self.savepoint_failure}
             return 200, {"status": {"id": "COMPLETED"}, "operation": {"failure-cause": cause}}
@@ -217,11 +225,11 @@ class FakeFlink:
     def _run(self, body: Any) -> Answer:
         self.submitted.append(body)
         wanted = body["flinkConfiguration"].get("pipeline.jobvertex-parallelism-overrides", "")
-        if self.overrides_work:
+        if self.overrides_work and wanted:
             pairs = dict(part.split(":") for part in wanted.split(",") if part)
             self.degrees = {key: int(pairs[vertex]) for key, vertex in VERTICES.items()}
         self.bounds = {key: (1, degree) for key, degree in self.degrees.items()}
-        self.job_id = f"{len(self.submitted):032x}"
+        self.job_id = body.get("jobId", f"{len(self.submitted):032x}")
         self.state = "RUNNING"
         self.restart()
         return 200, {"jobid": self.job_id}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from engines.flink.fake_flink import JOB, FakeFlink
-from streamtune.clock import Clock
 from streamtune.dataflow import Run
 from streamtune.dataflow.run_files import RunFiles
 from streamtune.engines.flink import FlinkClient, Overrides
@@ -72,26 +71,12 @@ def test_a_job_manager_that_is_away_is_waited_for(fake: FakeFlink) -> None:
     assert any("answers again" in line for line in told)
 
 
-class WallClock:
-    """A clock that somebody can set while time goes on."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self.wrong_by = clock, timedelta()
-
-    def now(self) -> datetime:
-        return self._clock.now() + self.wrong_by
-
-    def sleep(self, seconds: float) -> None:
-        self._clock.sleep(seconds)
-
-
 @pytest.mark.parametrize("jump_s", [-7200, -40, 40, 7200])
 def test_a_clock_that_jumps_spoils_one_window_at_most(fake: FakeFlink, jump_s: float) -> None:
     """Put back by two hours, it once waited for two hours."""
-    wall = WallClock(fake.clock)
-    collector = Collector(FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0), SETTINGS, clock=wall)
+    collector = Collector(FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0), SETTINGS, clock=fake.clock)
     assert len(ticks(fake, collector, 105)) == 1
-    wall.wrong_by = timedelta(seconds=jump_s)
+    fake.clock.jump(jump_s)  # the JobManager's too
     runs = ticks(fake, collector, 150)
     assert len(runs) >= 2
     for run in runs:

@@ -29,6 +29,7 @@ def subtask(*values: float, incarnation: tuple[int, int] = (0, 1)) -> SubtaskCou
 
 FIRST = Snapshot(
     NOW,
+    0.0,
     {
         "source": (subtask(1000, 1000, 500, 1500, 0),),
         "work": (subtask(500, 500, 1900, 100, 0), subtask(500, 500, 1000, 1000, 0)),
@@ -39,6 +40,7 @@ FIRST = Snapshot(
 # first subtask 10 s busy for 1,000 records, the second 5 s busy and 5 s idle for 2,000.
 LAST = Snapshot(
     NOW + timedelta(seconds=10),
+    10.0,
     {
         "source": (subtask(4000, 4000, 1500, 4500, 6000),),
         "work": (subtask(1500, 1000, 11900, 100, 0), subtask(2500, 1500, 6000, 6000, 0)),
@@ -88,14 +90,24 @@ def test_a_lag_that_grows_is_part_of_what_was_offered() -> None:
     assert seen.operators["source"].lag_records == 2100
 
 
+@pytest.mark.parametrize("jump_s", [-7200, -40, 40, 7200])
+def test_a_clock_that_is_set_within_the_window_changes_nothing(jump_s: float) -> None:
+    """Growth of lag and the length of windows were divided by what the wall clock said."""
+    first, last = replace(FIRST, lag_records={"source": 100.0}), replace(LAST, lag_records={"source": 2100.0})
+    jumped = replace(last, taken_at=last.taken_at + timedelta(seconds=jump_s))
+    seen = observed(first, jumped)
+    assert seen.source_rates == observed(first, last).source_rates
+    assert seen.window_s == pytest.approx(10)
+
+
 def test_the_age_of_what_rest_serves_does_not_matter() -> None:
     """Wall time says 14 s because the second fetch was late; the subtasks' own clocks say 10 s."""
-    late = replace(LAST, taken_at=NOW + timedelta(seconds=14))
+    late = replace(LAST, taken_s=14.0)
     assert observed(FIRST, late).operators == observed(FIRST, LAST).operators
 
 
 def test_values_that_do_not_move_are_stale() -> None:
-    assert "stale" in not_ready(FIRST, replace(FIRST, taken_at=NOW + timedelta(seconds=10)))
+    assert "stale" in not_ready(FIRST, replace(FIRST, taken_s=10.0))
 
 
 def test_a_restart_within_the_window_is_no_measurement() -> None:
@@ -179,7 +191,7 @@ def test_shares_add_up_and_rates_are_never_negative(deltas: list[tuple[float, ..
         share = [part / total if total else 0.0 for part in (busy, idle, blocked)]
         scaled.append(subtask(records_in, records_out, *(1000 * length_s * part for part in share)))
     first = replace(FIRST, operators={**FIRST.operators, "work": before})
-    last = replace(LAST, taken_at=NOW + timedelta(seconds=10), operators={**LAST.operators, "work": tuple(scaled)})
+    last = replace(LAST, operators={**LAST.operators, "work": tuple(scaled)})
     seen = observation_between(first, last, JOB, {})
     if isinstance(seen, NotReady):
         assert "stale" in seen.reason

@@ -190,9 +190,11 @@ class FlinkClient:
         body = {key: {"parallelism": {"lowerBound": one.lower, "upperBound": one.upper}} for key, one in bounds.items()}
         self._send("PUT", f"/jobs/{job_id}/resource-requirements", body=body, idempotent=True)
 
-    def stop_with_savepoint(self, job_id: str, folder: str | None) -> str:
-        """Begin to stop a job with a savepoint; returns the id of the trigger to poll."""
+    def stop_with_savepoint(self, job_id: str, folder: str | None, *, trigger: str | None = None) -> str:
+        """Begin to stop a job with a savepoint; returns the id of the trigger to poll, which may be given (32 hex)."""
         body: dict[str, Any] = {"drain": False}
+        if trigger is not None:
+            body["triggerId"] = trigger
         if folder is not None:
             body["targetDirectory"] = folder
         return self._text_field("POST", f"/jobs/{job_id}/stop", "request-id", body=body)
@@ -214,15 +216,23 @@ class FlinkClient:
         arguments: Sequence[str] = (),
         savepoint: str | None = None,
         configuration: Mapping[str, str] | None = None,
+        job_id: str | None = None,
     ) -> str:
-        """Start the program of a jar; returns the id of the job."""
+        """Start the program of a jar; returns the id of the job. Flink takes a job of a given id once, never twice."""
         body: dict[str, Any] = {"programArgsList": list(arguments), "flinkConfiguration": dict(configuration or {})}
         if entry_class is not None:
             body["entryClass"] = entry_class
         if savepoint is not None:
             body["savepointPath"] = savepoint
-        # Planning a SQL job on a busy machine takes far longer than reading a number.
-        return self._text_field("POST", f"/jars/{jar_id}/run", "jobid", body=body, timeout_s=180.0)
+        if job_id is not None:
+            body["jobId"] = job_id
+        try:
+            # Planning a SQL job on a busy machine takes far longer than reading a number.
+            return self._text_field("POST", f"/jars/{jar_id}/run", "jobid", body=body, timeout_s=180.0)
+        except FlinkUnreachableError:  # the answer may be lost, and the job there all the same
+            if job_id is None or all(job.id != job_id for job in self.jobs()):
+                raise
+            return job_id
 
     def read(self, path: str) -> Any:
         """The JSON document at a path, for what has no method of its own here."""

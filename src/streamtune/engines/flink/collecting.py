@@ -91,10 +91,7 @@ class Collector:
         if watched.first is None:
             watched.first = seen if seen.age_s >= self._settings.settle_s else None
             return None
-        passed_s = (seen.taken_at - watched.first.taken_at).total_seconds()
-        if passed_s < 0:  # the clock was put back: nobody waits until it is where it was
-            watched.first = seen
-        if passed_s < self._settings.window_s:
+        if seen.taken_s - watched.first.taken_s < self._settings.window_s:
             return None
         offered: dict[str, float | None] = dict(watched.said_rates)
         if watched.rates_file is not None:
@@ -139,7 +136,7 @@ def collect(
     Where nothing can be written, records wait, the oldest going first when there are too many.
     """
     clock = clock or SystemClock()
-    started = clock.now()
+    started_s = clock.steady()
     written = 0
     waiting: list[Run] = []
     trouble: StreamTuneError | None = None
@@ -153,7 +150,7 @@ def collect(
             if trouble is None:
                 collector.tell(f"{error}; records wait until it can be")
             trouble = error
-        elapsed_s = (clock.now() - started).total_seconds()
+        elapsed_s = clock.steady() - started_s
         if (duration_s is not None and elapsed_s >= duration_s) or (limit is not None and written >= limit):
             if trouble is not None:
                 raise trouble

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.dataflow import Job, Observation, Plan
 from streamtune.dataflow.spec import parse_spec
-from streamtune.engines.base import Capabilities, Deployment, Engine, JobEndedError, MeasurementWindow, NotReady
+from streamtune.engines.base import (
+    Capabilities,
+    Deployment,
+    Engine,
+    JobEndedError,
+    JobNotYetRunningError,
+    MeasurementWindow,
+    NotReady,
+)
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkUnreachableError
 from streamtune.engines.flink.journal import Journal
 from streamtune.engines.flink.metrics import Snapshot, observation_between
@@ -39,7 +46,7 @@ class _Attached:
     program: Program | None
     rates_file: Path | None
     known_rates: dict[str, float] = field(default_factory=dict)
-    changed_at: datetime | None = None
+    changed_s: float | None = None  # by the steady clock
 
 
 class Submitter(Protocol):
@@ -103,21 +110,28 @@ class FlinkEngine(Engine):
         if len(wanted) == 1:
             return wanted[0]
         names = ", ".join(f"{job.id} ({job.name})" for job in running) or "none"
-        if not running and job_id is None:
-            raise EngineError(f"no job runs at {self.client.url}: start one first")
-        if job_id is None:
-            raise EngineError(f"say which job with --job: running are {names}")
-        if wanted:
+        if wanted and job_id is not None:
             raise EngineError(f"{len(wanted)} running jobs are called '{job_id}': running are {names}")
-        others = [job for job in jobs if job_id in (job.id, job.name)]
+        if running and job_id is None:
+            raise EngineError(f"say which job with --job: running are {names}")
+        others = [job for job in jobs if job_id is None or job_id in (job.id, job.name)]
+        coming = [job for job in others if job.state not in ENDED]
+        if coming:
+            raise self._not_yet(max(coming, key=lambda job: job.start_ms))
+        if job_id is None:
+            raise EngineError(f"no job runs at {self.client.url}: start one first")
         if not others:
             raise EngineError(f"no running job '{job_id}': running are {names}")
         newest = max(others, key=lambda job: job.start_ms)
-        if newest.state in ENDED:
-            raise self._ended(newest.id, newest.state)
-        cause = self.client.failure(newest.id)
-        said = f"job {newest.id} ({newest.name}) is {newest.state}" + (f": {cause}" if cause else "")
-        raise EngineError(f"{said}. Wait until it runs")
+        raise self._ended(newest.id, newest.state)
+
+    def _not_yet(self, job: JobSummary) -> JobNotYetRunningError:
+        try:
+            cause = self.client.failure(job.id)
+        except EngineError:  # one that is just being made has no history
+            cause = None
+        said = f"job {job.id} ({job.name}) is {job.state}" + (f": {cause}" if cause else "")
+        return JobNotYetRunningError(f"{said}. Wait until it runs, or watch it (--watch-s), which waits for it")
 
     def _ended(self, job_id: str, state: str) -> JobEndedError:
         if state == FINISHED:
@@ -139,13 +153,13 @@ class FlinkEngine(Engine):
         others = [job for job in running if job.id != attached.job_id]
         if len(others) != 1 or len(running) != 1:
             return None
-        return self._take(self.client.job(others[0].id), self._program, changed_at=None)
+        return self._take(self.client.job(others[0].id), self._program, changed_s=None)
 
     def attach(self, job_id: str | None = None) -> Deployment:
         """Take a running job as it is; nothing about it is changed."""
         found = self.find_job(job_id)
         details = self.client.job(found.id)
-        return self._take(details, self._program, changed_at=None)
+        return self._take(details, self._program, changed_s=None)
 
     def deploy(self, job: Job, plan: Plan) -> Deployment:
         if self._submitter is None:
@@ -165,14 +179,14 @@ class FlinkEngine(Engine):
         deadline_s = self._settings.start_timeout_s
         starting = self._rescaler.wait_until_running(job_id, deadline_s, lambda: f"job '{job.name}' did not start")
         details = run_steps(starting, self._clock)
-        deployment = self._take(details, program, changed_at=self._clock.now())
+        deployment = self._take(details, program, changed_s=self._clock.steady())
         if deployment.plan != plan:
             raise EngineError(f"job '{job.name}' was started with {dict(plan)}, but runs with {dict(deployment.plan)}")
         attached = self._attached[deployment.id]
         attached.imported = replace(attached.imported, job=job)
         return replace(deployment, job=job)
 
-    def _take(self, details: JobDetails, program: Program | None, changed_at: datetime | None) -> Deployment:
+    def _take(self, details: JobDetails, program: Program | None, changed_s: float | None) -> Deployment:
         parameters = self.client.user_parameters(details.id)
         rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
         rates = read_rates(rates_file) if rates_file else None
@@ -186,7 +200,7 @@ class FlinkEngine(Engine):
         )
         said = dict(imported.said_rates)
         self._attached[details.id] = _Attached(
-            details.id, imported, program, rates_file if rates is not None else None, said, changed_at
+            details.id, imported, program, rates_file if rates is not None else None, said, changed_s
         )
         return Deployment(details.id, imported.job, imported.plan)
 
@@ -245,8 +259,8 @@ class FlinkEngine(Engine):
     def _unsettled_s(self, attached: _Attached, details: JobDetails, settle_s: float) -> float:
         """Seconds until the last change, ours or a restart of the job's own, lies far enough back."""
         elapsed_s = min((details.now_ms - vertex.start_ms) / 1000 for vertex in details.vertices)
-        if attached.changed_at is not None:
-            elapsed_s = min(elapsed_s, (self._clock.now() - attached.changed_at).total_seconds())
+        if attached.changed_s is not None:
+            elapsed_s = min(elapsed_s, self._clock.steady() - attached.changed_s)
         return min(settle_s, max(0.0, settle_s - elapsed_s))
 
     def _fresh_snapshot(self, attached: _Attached) -> Steps[Snapshot | NotReady]:
@@ -300,7 +314,7 @@ class FlinkEngine(Engine):
                 attached.job_id = error.job_id or attached.job_id
                 raise
             finally:
-                attached.changed_at = self._clock.now()
+                attached.changed_s = self._clock.steady()
         return replace(deployment, plan=plan)
 
     def set_source_rates(self, deployment: Deployment, rates: Mapping[str, float]) -> None:
@@ -309,7 +323,7 @@ class FlinkEngine(Engine):
             raise EngineError("StreamTune does not drive the job's sources: rates come from outside")
         deployment.job.check_rates(rates)
         write_rates(attached.rates_file, rates)
-        attached.changed_at = self._clock.now()
+        attached.changed_s = self._clock.steady()
 
     def stop(self, deployment: Deployment) -> None:
         attached = self._find(deployment)

@@ -1,24 +1,49 @@
 """What a stop-and-restart rescale is about to do, written down before it is done, so that a killed one can be finished.
 
-One file per job in a folder of the user's: which job was to be stopped, how it is started again, and how far it came.
+One file per job in a folder of the user's: which job was to be stopped, how it is started again, how far it came, and
+which process is at it. The ids that Flink will know the stop and the new job by are chosen beforehand: who finishes it
+can ask Flink how far the stop came, and Flink takes a job of one id once, however often it is submitted.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import socket
+import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from pydantic import Field, ValidationError
 
-from streamtune.clock import Clock, SystemClock, run_steps
-from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError
-from streamtune.engines.flink.responses import FINISHED, RUNNING, JobSummary
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
-from streamtune.outputs import sweep_unfinished, unfinished_file
+from streamtune.outputs import is_alive, sweep_unfinished, unfinished_file
+
+
+class Owner(Frozen):
+    """The process that is in the middle of a rescale; ``started`` tells it from a later one of the same number."""
+
+    host: str
+    process: int
+    started: str = ""
+
+    @classmethod
+    def of(cls, process: int) -> Self:
+        return cls(host=socket.gethostname(), process=process, started=_start_of(process))
+
+    @classmethod
+    def this_process(cls) -> Self:
+        return cls.of(os.getpid())
+
+    @property
+    def is_somebody_else_alive(self) -> bool:
+        """Whether another process of this machine is at it; of other machines that cannot be known."""
+        if self.host != socket.gethostname() or self.process == os.getpid() or not is_alive(self.process):
+            return False
+        return self.started in ("", _start_of(self.process))
 
 
 class Underway(Frozen):
@@ -36,6 +61,11 @@ class Underway(Frozen):
     trigger: str | None = None
     savepoint: str | None = None
     new_job_id: str | None = None
+    owner: Owner | None = None
+
+    def is_called(self, job: str | None) -> bool:
+        """Whether that is an id of the job or its name."""
+        return job is not None and job in (self.job_id, self.job_name, self.new_job_id)
 
 
 class Journal:
@@ -44,127 +74,75 @@ class Journal:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
-    def write(self, entry: Underway) -> None:
+    def write(self, entry: Underway) -> Underway:
+        """Write it down as what this process is at; returns it so."""
+        return self._write(entry.model_copy(update={"owner": Owner.this_process()}))
+
+    def leave(self, entry: Underway) -> None:
+        """This process gives up on it: whoever comes next may finish it."""
+        written = None if self._folder is None else _read(self.path_of(entry))
+        if written is not None:
+            with suppress(EngineError):  # then it is free when this process ends
+                self._write(written.model_copy(update={"owner": None}))
+
+    def _write(self, entry: Underway) -> Underway:
         if self._folder is None:
-            return
+            return entry
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            scratch = unfinished_file(self._path(entry))
+            scratch = unfinished_file(self.path_of(entry))
             # For the user alone: the arguments of a job may hold its passwords.
             with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
                 file.write(entry.model_dump_json(indent=1))
                 file.flush()
                 os.fsync(file.fileno())
-            scratch.replace(self._path(entry))
+            scratch.replace(self.path_of(entry))
         except OSError as error:
             raise EngineError(
                 f"what is about to be done cannot be written to {self._folder}: {error.strerror}. Nothing was changed"
             ) from error
+        return entry
 
     def done(self, entry: Underway) -> None:
         if self._folder is not None:
-            self._path(entry).unlink(missing_ok=True)
+            self.path_of(entry).unlink(missing_ok=True)
 
     def entries(self, url: str) -> list[Underway]:
         """All rescales of that cluster that were not finished; files that cannot be read are left alone."""
-        found: list[Underway] = []
         if self._folder is None:
-            return found
+            return []
         sweep_unfinished(self._folder, "*.json")
-        for path in sorted(self._folder.glob("*.json")):
-            try:
-                entry = Underway.model_validate(json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError, ValidationError):
-                continue
-            if entry.url == url:
-                found.append(entry)
-        return found
+        found = (_read(path) for path in sorted(self._folder.glob("*.json")))
+        return [entry for entry in found if entry is not None and entry.url == url]
 
-    def _path(self, entry: Underway) -> Path:
+    def path_of(self, entry: Underway) -> Path:
         assert self._folder is not None
         return self._folder / f"{entry.job_id}.json"
 
-
-def resume(
-    client: FlinkClient, journal: Journal, entry: Underway, *, clock: Clock | None = None, timeout_s: float = 120.0
-) -> str:
-    """Bring a job back whose rescale was interrupted; what was found or done, in one sentence.
-
-    Nothing is started beside a job that runs. The new plan is tried first, then the last one.
-    """
-    jobs = client.jobs()
-    done = next((job for job in jobs if _is_done(job, entry, jobs)), None)
-    if done is not None:
-        journal.done(entry)
-        return f"job {done.id} ({done.name}) has done its work since: nothing was left to do"
-    running = [job for job in jobs if job.state == RUNNING]
-    for one in running:
-        if one.id in (entry.job_id, entry.new_job_id) or one.name == entry.job_name:
-            journal.done(entry)
-            return f"job {one.id} ({one.name}) runs: nothing was left to do"
-    savepoint = entry.savepoint or _savepoint_of(client, entry)
-    if savepoint is None:
-        raise EngineError(
-            f"job {entry.job_id} ({entry.job_name}) does not run, and Flink knows no savepoint of it: start it by hand "
-            "from its last checkpoint or savepoint"
-        )
-    trouble: EngineError | None = None
-    for arguments, configuration in (
-        (entry.arguments, entry.configuration),
-        (entry.last_arguments, entry.last_configuration),
-    ):
-        try:
-            job_id = client.run_jar(
-                entry.jar_id,
-                entry_class=entry.entry_class,
-                arguments=arguments,
-                savepoint=savepoint,
-                configuration=configuration,
-            )
-            _wait(client, job_id, clock or SystemClock(), timeout_s)
-            journal.done(entry)
-            return f"job {entry.job_name} runs again as {job_id}, from {savepoint}"
-        except EngineError as error:
-            trouble = error
-    raise EngineError(
-        f"job {entry.job_name} could not be started from {savepoint}: {trouble}. Start it by hand from there"
-    )
+    def way_out(self, entry: Underway) -> str:
+        """Where an entry lies and how to be rid of it, for errors."""
+        where = "" if self._folder is None else f" (noted in {self.path_of(entry)})"
+        return f"once it runs, or is not wanted any more: streamtune flink resume --forget {entry.job_id}{where}"
 
 
-def _is_done(job: JobSummary, entry: Underway, jobs: Sequence[JobSummary]) -> bool:
-    """Whether this is the job as it was started again, and has finished: from the savepoint all would be done twice."""
-    if job.state != FINISHED or job.id == entry.job_id:
-        return False
-    stopped = next((one.start_ms for one in jobs if one.id == entry.job_id), None)
-    is_later = stopped is not None and job.start_ms > stopped
-    return job.id == entry.new_job_id or (job.name == entry.job_name and is_later)
+def fresh_id() -> str:
+    """An id of the kind that Flink gives to jobs and triggers."""
+    return uuid.uuid4().hex
 
 
-def _savepoint_of(client: FlinkClient, entry: Underway) -> str | None:
-    if entry.trigger is not None:
-        try:
-            found = client.savepoint(entry.job_id, entry.trigger).location
-            if found is not None:
-                return found
-        except FlinkRefusedError:
-            pass
+def _read(path: Path) -> Underway | None:
     try:
-        latest = client.checkpoints(entry.job_id).latest.savepoint
-    except FlinkRefusedError:
+        return Underway.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError):
         return None
-    return None if latest is None else latest.path
 
 
-def _wait(client: FlinkClient, job_id: str, clock: Clock, timeout_s: float) -> None:
-    from streamtune.engines.flink.rescaling import Rescaler
-    from streamtune.engines.flink.settings import RescaleSettings
-
-    waiting = Rescaler(client, RescaleSettings()).wait_until_running(
-        job_id, timeout_s, lambda: f"job {job_id} did not start"
-    )
+def _start_of(process: int) -> str:
+    """When a process started, in the kernel's ticks since this boot; empty where that cannot be read."""
     try:
-        run_steps(waiting, clock)
-    except EngineError:
-        with suppress(FlinkRefusedError):  # it has ended by itself
-            client.cancel(job_id)
-        raise
+        # The name in parentheses may hold anything, spaces and parentheses too.
+        after_name = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}:{after_name.split()[19]}"
+    except (OSError, IndexError):
+        return ""

@@ -47,9 +47,13 @@ class SubtaskCounters:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All counters of a job at one moment, by operator id; ``age_s`` is how long its youngest subtask has run."""
+    """All counters of a job at one moment, by operator id; ``age_s`` is how long its youngest subtask has run.
+
+    ``taken_s`` is the same moment by a steady clock: lengths go by it, as the wall clock may be set in between.
+    """
 
     taken_at: datetime
+    taken_s: float
     operators: Mapping[str, tuple[SubtaskCounters, ...]]
     age_s: float = 0.0
     lag_records: Mapping[str, float] = field(default_factory=dict)
@@ -116,7 +120,7 @@ def observation_between(
     ``offered`` has the rate of every source where it is known; of the others it follows from their lag, or is a guess
     of at most ``largest_guess`` times what they took.
     """
-    wall_s = (last.taken_at - first.taken_at).total_seconds()
+    wall_s = last.taken_s - first.taken_s
     operators: dict[str, OperatorMetrics] = {}
     lengths_s = []
     for operator in job.dataflow.operators:
@@ -253,7 +257,7 @@ def _shares(before: SubtaskCounters, after: SubtaskCounters, wall_s: float) -> t
 def _growth_per_s(
     source: str, before: Mapping[str, float], after: Mapping[str, float], first: Snapshot, last: Snapshot
 ) -> float | None:
-    wall_s = (last.taken_at - first.taken_at).total_seconds()
+    wall_s = last.taken_s - first.taken_s
     if source not in before or source not in after or wall_s <= 0:
         return None
     return (after[source] - before[source]) / wall_s

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from streamtune.dataflow import Dataflow, Edge, Job, Operator, Plan
 from streamtune.dataflow.operator import SINK, SOURCE, Partitioning
 from streamtune.dataflow.spec import parse_spec
+from streamtune.engines.base import JobNotYetRunningError
 from streamtune.engines.flink.descriptions import UNKNOWN, Description, describe
 from streamtune.engines.flink.identity import operator_ids as operator_ids
 from streamtune.engines.flink.identity import resolve
@@ -55,7 +56,7 @@ def import_job(
     """
     overrides = overrides or Overrides()
     if not details.plan.nodes:
-        raise EngineError(f"job {details.id} has no plan yet (it is {details.state}): wait until it runs")
+        raise JobNotYetRunningError(f"job {details.id} has no plan yet (it is {details.state}): wait until it runs")
     vertices = {vertex.id: vertex for vertex in details.vertices}
     nodes = [node for node in details.plan.nodes if node.id in vertices]
     _check_plan(details, nodes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamtune.clock import Clock
@@ -11,7 +12,7 @@ from streamtune.engines.flink.client import FlinkClient
 from streamtune.engines.flink.latency import LatencyReader
 from streamtune.engines.flink.metrics import Snapshot, counters_of
 from streamtune.engines.flink.plan import ImportedJob
-from streamtune.engines.flink.responses import RUNNING, JobDetails
+from streamtune.engines.flink.responses import FINISHED, RUNNING, JobDetails
 
 _LAG_METRIC = "pendingRecords"
 # How far behind a source is in time; the first that a source has counts.
@@ -44,6 +45,33 @@ def state_of(details: JobDetails) -> str | None:
         running = vertex.tasks.get(RUNNING, 0)
         if running < vertex.parallelism:
             return f"{running} of {vertex.parallelism} subtasks of '{vertex.name}' run"
+    return None
+
+
+def without_work(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:
+    """A vertex that has its parallelism, and some of whose instances ended at once while all others run."""
+    if not details.is_running or difference(details, degrees) is not None:
+        return None
+    short = [vertex for vertex in details.vertices if vertex.tasks.get(RUNNING, 0) < vertex.parallelism]
+    if any(vertex.tasks.get(RUNNING, 0) + vertex.tasks.get(FINISHED, 0) < vertex.parallelism for vertex in short):
+        return None
+    if any(vertex.tasks.get(RUNNING, 0) == 0 for vertex in short):
+        return None  # a source that has read everything: the job is about to finish
+    for vertex in short:
+        return (
+            f"{vertex.tasks[FINISHED]} of {vertex.parallelism} subtasks of '{vertex.name}' ended at once, because its "
+            "source has no more splits (partitions) to give them: more instances of it do not help. Leave it as it is "
+            "(without --tune-sources, or excluded), or start the job anew with more splits"
+        )
+    return None
+
+
+def difference(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:
+    """The first vertex that is not on its parallelism, in words."""
+    for vertex in details.vertices:
+        wanted = (degrees or {}).get(vertex.id, vertex.parallelism)
+        if vertex.parallelism != wanted:
+            return f"'{vertex.name}' runs with parallelism {vertex.parallelism}, not {wanted}"
     return None
 
 
@@ -103,7 +131,7 @@ class Poller:
         trouble = state_of(details)
         if trouble is not None:
             return NotReady(trouble, is_unhealthy=True)
-        taken_at = self._clock.now()
+        taken_at, taken_s = self._clock.now(), self._clock.steady()
         # Between the first and the last that are asked for their counters: if those are of one fetch, so is this.
         of_sources = self._source_metrics(job_id, imported)
         operators = {}
@@ -115,8 +143,12 @@ class Poller:
         youngest_ms = max(vertex.start_ms for vertex in details.vertices)
         started_ms = max((one.incarnation[1] for many in operators.values() for one in many), default=youngest_ms)
         age_s = max(0.0, (details.now_ms - max(started_ms, youngest_ms)) / 1000)
+        # Where the JobManager's clock was put back, the subtasks' own still say how long they have run at least.
+        clocks_ms = [one.clock_ms for many in operators.values() for one in many if math.isfinite(one.clock_ms)]
+        age_s = max(age_s, min(clocks_ms, default=0.0) / 1000)
         return Snapshot(
             taken_at,
+            taken_s,
             operators,
             age_s,
             lag_records={key: one["lag"] for key, one in of_sources.items() if "lag" in one},
@@ -171,8 +203,8 @@ class Poller:
 
     @staticmethod
     def covered_s(first: Snapshot, last: Snapshot) -> float:
-        """The least time between the snapshots by any operator's own clock; wall time where it has none."""
-        wall_s = (last.taken_at - first.taken_at).total_seconds()
+        """The least time between the snapshots by any operator's own clock; ours where it has none."""
+        wall_s = last.taken_s - first.taken_s
         covered = [wall_s]
         for key, before in first.operators.items():
             after = last.operators.get(key, ())

@@ -15,11 +15,11 @@ from streamtune.clock import Steps
 from streamtune.dataflow import Plan
 from streamtune.engines.base import JobEndedError, RescaleFailedError, RescaleRefusedError
 from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, FlinkRefusedError, FlinkUnreachableError
-from streamtune.engines.flink.journal import Journal, Underway
+from streamtune.engines.flink.journal import Journal, Underway, fresh_id
 from streamtune.engines.flink.plan import slots_needed
-from streamtune.engines.flink.polling import state_of
+from streamtune.engines.flink.polling import difference, state_of, without_work
 from streamtune.engines.flink.preflight import Preflight
-from streamtune.engines.flink.responses import FINISHED, RUNNING, Bounds, JobDetails
+from streamtune.engines.flink.responses import FINISHED, Bounds, JobDetails
 from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
@@ -171,20 +171,22 @@ class Rescaler:
         wanted: Plan,
         program: Program,
     ) -> Steps[str]:
-        entry = self._underway(job_id, vertex_of, current, wanted, program)
-        self._journal.write(entry)
+        entry = self._journal.write(self._underway(job_id, vertex_of, current, wanted, program))
         try:
-            savepoint = yield from self._stop_with_savepoint(job_id, entry)
-        except FlinkRescaleFailedError:
-            self._journal.done(entry)  # the job was not stopped
+            return (yield from self._through(entry, vertex_of, current, wanted, program))
+        except EngineError:
+            self._journal.leave(entry)
             raise
-        entry = entry.model_copy(update={"savepoint": savepoint})
-        self._journal.write(entry)
+
+    def _through(
+        self, entry: Underway, vertex_of: Mapping[str, str], current: Plan, wanted: Plan, program: Program
+    ) -> Steps[str]:
+        savepoint = yield from self._stop_with_savepoint(entry)
+        entry = self._journal.write(entry.model_copy(update={"savepoint": savepoint}))
         degrees = {vertex_of[key]: degree for key, degree in wanted.items()}
         new_id = None
         try:
-            new_id = self.submit(program, wanted, vertex_of, savepoint)
-            self._journal.write(entry.model_copy(update={"new_job_id": new_id}))
+            new_id = self.submit(program, wanted, vertex_of, savepoint, entry.new_job_id)
             yield from self._wait_for_plan(new_id, degrees)
             self._journal.done(entry)
             return new_id
@@ -193,7 +195,7 @@ class Rescaler:
             raise
         except EngineError as error:
             try:
-                yield from self._resume(new_id, program, current, vertex_of, savepoint, error)
+                yield from self._resume(new_id, program, current, vertex_of, entry, error)
             except FlinkRescaleFailedError as failed:
                 if failed.is_running:
                     self._journal.done(entry)
@@ -204,10 +206,10 @@ class Rescaler:
         """Wait until a job that was started again runs on its plan; at once an error where Flink never heard of it."""
         timeout_s = self._settings.timeout_s
         details = yield from self.wait_until_running(job_id, timeout_s, lambda: f"job {job_id} did not start")
-        difference = _difference(details, degrees)
-        if difference is not None and self._is_fixed(job_id, degrees):
+        other = difference(details, degrees)
+        if other is not None and self._is_fixed(job_id, degrees):
             self._ignored = (
-                f"it was started with the plan, but {difference}: Flink 2.0 to 2.3 ignore {OVERRIDES_OPTION} for jobs "
+                f"it was started with the plan, but {other}: Flink 2.0 to 2.3 ignore {OVERRIDES_OPTION} for jobs "
                 "that come in over REST (FLINK-38770). Rescale live instead (jobmanager.scheduler: adaptive, "
                 "engines.flink.rescale.mode: auto)"
             )
@@ -236,6 +238,8 @@ class Rescaler:
             last_arguments=tuple(program.arguments_for(current)),
             configuration=_configuration(program, wanted, vertex_of),
             last_configuration=_configuration(program, current, vertex_of),
+            trigger=fresh_id(),
+            new_job_id=fresh_id(),
         )
 
     def _resume(
@@ -244,15 +248,16 @@ class Rescaler:
         program: Program,
         current: Plan,
         vertex_of: Mapping[str, str],
-        savepoint: str,
+        entry: Underway,
         error: EngineError,
     ) -> Steps[None]:
         """Bring the job back on its last plan, from the savepoint it was stopped with; always raises."""
-        degrees = {vertex_of[key]: degree for key, degree in current.items()}
+        degrees, savepoint = {vertex_of[key]: degree for key, degree in current.items()}, entry.savepoint
         try:
             if failed_id is not None:
-                yield from self._end(failed_id)
-            back_id = self.submit(program, current, vertex_of, savepoint)
+                yield from self.end(failed_id)
+                entry = self._journal.write(entry.model_copy(update={"new_job_id": fresh_id()}))
+            back_id = self.submit(program, current, vertex_of, savepoint, entry.new_job_id)
             yield from self.wait_until_running(
                 back_id, self._settings.timeout_s, lambda: "the job did not come back on its last plan", degrees
             )
@@ -267,13 +272,20 @@ class Rescaler:
             back_id,
         ) from error
 
-    def _stop_with_savepoint(self, job_id: str, entry: Underway) -> Steps[str]:
-        trigger = self._client.stop_with_savepoint(job_id, self._settings.savepoint_folder)
-        self._journal.write(entry.model_copy(update={"trigger": trigger}))
+    def _stop_with_savepoint(self, entry: Underway) -> Steps[str]:
+        job_id = entry.job_id
+        try:
+            trigger = self._client.stop_with_savepoint(job_id, self._settings.savepoint_folder, trigger=entry.trigger)
+        except FlinkRefusedError:
+            self._journal.done(entry)  # the job was not stopped
+            raise
+        if trigger != entry.trigger:
+            self._journal.write(entry.model_copy(update={"trigger": trigger}))
         waited_s = 0.0
         while waited_s < self._settings.savepoint_timeout_s:
             savepoint = self._client.savepoint(job_id, trigger)
             if savepoint.failure is not None:
+                self._journal.done(entry)
                 raise FlinkRescaleFailedError(
                     f"the savepoint of job {job_id} failed: {savepoint.failure}. The job was not stopped", job_id
                 )
@@ -284,22 +296,31 @@ class Rescaler:
             waited_s += self._settings.poll_s
         raise FlinkRescaleFailedError(
             f"the savepoint of job {job_id} did not complete within {self._settings.savepoint_timeout_s:g} s: "
-            "check its checkpoints in Flink's web page, or raise the timeout",
+            "check its checkpoints in Flink's web page, or raise the timeout. If it completes after all the job is "
+            "stopped: then 'streamtune flink resume' starts it again",
             job_id,
         )
 
-    def submit(self, program: Program, plan: Plan, vertex_of: Mapping[str, str], savepoint: str | None = None) -> str:
+    def submit(
+        self,
+        program: Program,
+        plan: Plan,
+        vertex_of: Mapping[str, str],
+        savepoint: str | None = None,
+        job_id: str | None = None,
+    ) -> str:
         """Start a program under a plan. Vertices that are known already get their parallelism by Flink's option."""
-        configuration = _configuration(program, plan, vertex_of)
         return self._client.run_jar(
             program.jar_id,
             entry_class=program.entry_class,
             arguments=program.arguments_for(plan),
             savepoint=savepoint,
-            configuration=configuration,
+            configuration=_configuration(program, plan, vertex_of),
+            job_id=job_id,
         )
 
-    def _end(self, job_id: str) -> Steps[None]:
+    def end(self, job_id: str) -> Steps[None]:
+        """Cancel a job and wait until it is gone."""
         try:
             self._client.cancel(job_id)
             yield from self.wait_until_ended(job_id)
@@ -318,7 +339,7 @@ class Rescaler:
         """Wait until all subtasks run, at the given parallelism by vertex; an error if the job ends or time is up."""
         waited_s = 0.0
         trouble = "no answer yet"
-        without_work = False
+        is_idle = False
         while waited_s <= timeout_s:
             try:
                 details = self._client.job(job_id)
@@ -327,12 +348,12 @@ class Rescaler:
                 if details.has_ended:
                     cause = self._client.failure(job_id) or "no reason given"
                     raise EngineError(f"{complaint()}: the job is {details.state}: {cause}")
-                missing = state_of(details) or _difference(details, degrees)
+                missing = state_of(details) or difference(details, degrees)
                 if missing is None:
                     return details
-                trouble, was_without_work = missing, without_work
-                without_work = (idle := _without_work(details, degrees)) is not None
-                if was_without_work and without_work:  # twice in a row: it stays like that
+                trouble, was_idle = missing, is_idle
+                is_idle = (idle := without_work(details, degrees)) is not None
+                if was_idle and is_idle:  # twice in a row: it stays like that
                     raise EngineError(f"{complaint()}: {idle}")
             except FlinkUnreachableError as error:
                 trouble = str(error)
@@ -360,29 +381,3 @@ def _configuration(program: Program, plan: Plan, vertex_of: Mapping[str, str]) -
     if vertex_of:
         configuration[OVERRIDES_OPTION] = ",".join(f"{vertex_of[key]}:{degree}" for key, degree in plan.items())
     return configuration
-
-
-def _without_work(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:
-    """A vertex that has its parallelism, and some of whose instances ended at once while all others run."""
-    if not details.is_running or _difference(details, degrees) is not None:
-        return None
-    short = [vertex for vertex in details.vertices if vertex.tasks.get(RUNNING, 0) < vertex.parallelism]
-    if any(vertex.tasks.get(RUNNING, 0) + vertex.tasks.get(FINISHED, 0) < vertex.parallelism for vertex in short):
-        return None
-    if any(vertex.tasks.get(RUNNING, 0) == 0 for vertex in short):
-        return None  # a source that has read everything: the job is about to finish
-    for vertex in short:
-        return (
-            f"{vertex.tasks[FINISHED]} of {vertex.parallelism} subtasks of '{vertex.name}' ended at once, because its "
-            "source has no more splits (partitions) to give them: more instances of it do not help. Leave it as it is "
-            "(without --tune-sources, or excluded), or start the job anew with more splits"
-        )
-    return None
-
-
-def _difference(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:
-    for vertex in details.vertices:
-        wanted = (degrees or {}).get(vertex.id, vertex.parallelism)
-        if vertex.parallelism != wanted:
-            return f"'{vertex.name}' runs with parallelism {vertex.parallelism}, not {wanted}"
-    return None

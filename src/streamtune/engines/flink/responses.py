@@ -152,6 +152,13 @@ class Checkpoint(Response):
         return max(self.trigger_ms, self.acknowledged_ms)
 
 
+class PastCheckpoint(Response):
+    """One line of the history, which also holds those under way."""
+
+    status: str = ""
+    is_savepoint: bool = False
+
+
 class LatestCheckpoints(Response):
     completed: Checkpoint | None = None
     savepoint: Checkpoint | None = None
@@ -160,6 +167,11 @@ class LatestCheckpoints(Response):
 class Checkpoints(Response):
     counts: CheckpointCounts = Field(default_factory=CheckpointCounts)
     latest: LatestCheckpoints = Field(default_factory=LatestCheckpoints)
+    history: tuple[PastCheckpoint, ...] = ()
+
+    @property
+    def has_savepoint_under_way(self) -> bool:
+        return any(one.is_savepoint and one.status == "IN_PROGRESS" for one in self.history)
 
 
 class AllocatedSlot(Response):

@@ -96,5 +96,8 @@ class EngineClock:
     def now(self) -> datetime:
         return datetime.fromtimestamp(EPOCH.timestamp() + self._engine.now_s, UTC)
 
+    def steady(self) -> float:
+        return self._engine.now_s
+
     def sleep(self, seconds: float) -> None:
         """Time passes inside ``observe``."""

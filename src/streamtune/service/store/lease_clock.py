@@ -43,6 +43,9 @@ class LeaseClock:
             found: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
             return found.astimezone(UTC)
 
+    def steady(self) -> float:
+        return self._steady()
+
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
