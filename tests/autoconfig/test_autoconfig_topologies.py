@@ -175,7 +175,9 @@ def test_the_page_counts_complete_graphs_alone(tmp_path: Path) -> None:
     assert page.read_text().endswith("<!-- end of study -->\nz\n")
     with pytest.raises(StreamTuneError, match="to write between"):
         write_between(page, "noise", text)
-    assert [path.read_text()[:4] for path in pictures(runs, scale, tmp_path)] == ["<svg", "<svg"]
+    drawn = pictures(runs, scale, tmp_path)
+    assert [path.read_text()[:4] for path in drawn] == ["<svg", "<svg"]
+    assert all(f"(../images/{path.name})" in text for path in drawn)
 
 
 def test_a_strategy_run_beside_the_others_is_shown_where_it_saw_the_same_graphs() -> None:

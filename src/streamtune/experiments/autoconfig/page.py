@@ -15,6 +15,11 @@ from streamtune.experiments.autoconfig.study import AutoconfigStudy, Run, keys
 
 BEGIN, END = "<!-- {name}: written by benchmarks/autoconfig.py --page -->", "<!-- end of {name} -->"
 
+_PICTURES = {
+    "autoconfig-fig4": "Fig. 4: throughput of the choice over the best known, by setting",
+    "autoconfig-fig6": "Fig. 6: what the steps measured over the best known, smoothed",
+}
+
 
 def complete_cells(runs: Sequence[Run], contestants: Sequence[str]) -> list[Run]:
     """The runs of those graphs of a setting that every contestant was run on: what is compared is compared alike.
@@ -67,6 +72,7 @@ def study_text(runs: Sequence[Run], settings: AutoconfigStudy) -> str:
         "Fig. 7: CPU seconds to choose a configuration, mean (largest mean of a pass)": tables.figure_7(kept),
     }
     parts += [f"**{title}**\n\n{_table(*table)}" for title, table in shown.items()]
+    parts += [f"![{told}](../images/{name}.svg)" for name, told in _PICTURES.items()]
     lines = [f"| {one['target']} | {one['measured']} | {_verdict(one['met'])} |" for one in tables.checks(kept)]
     parts.append("**Targets**\n\n| target | measured | |\n| --- | --- | --- |\n" + "\n".join(lines))
     return "\n\n".join(parts)
