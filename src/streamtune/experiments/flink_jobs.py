@@ -38,12 +38,12 @@ def bounded(plan: Plan) -> Plan:
 
 
 @contextmanager
-def small_cluster(lanes: int) -> Iterator[LocalCluster]:
+def small_cluster(lanes: int, distribution: FlinkDistribution | None = None) -> Iterator[LocalCluster]:
     """A temporary cluster with room for ``lanes`` jobs; gone with the block."""
     settings = ClusterSettings(
         port=free_port(), slots=lanes * LIMIT, task_heap_mb=512, network_mb=256, start_timeout_s=_PATIENCE_S
     )
-    with LocalCluster.temporary(settings, FlinkDistribution.find()) as cluster:
+    with LocalCluster.temporary(settings, distribution or FlinkDistribution.find()) as cluster:
         yield cluster
 
 
@@ -79,10 +79,12 @@ def engine_on(
     mode: str = "auto",
     patience_s: float = _PATIENCE_S,
     checkpoint_s: float = 3.0,
+    distribution: FlinkDistribution | None = None,
 ) -> Iterator[FlinkEngine]:
     """An engine that can deploy the given specs on a cluster."""
     with FlinkClient(url, timeout_s=30.0) as client:
-        submitter = Submitter(client, *specs, folder=folder, settings=WorkloadSettings(checkpoint_s=checkpoint_s))
+        workload = WorkloadSettings(checkpoint_s=checkpoint_s)
+        submitter = Submitter(client, *specs, folder=folder, distribution=distribution, settings=workload)
         rescale = RescaleSettings.model_validate({"mode": mode, "timeout_s": patience_s})
         settings = FlinkSettings(start_timeout_s=patience_s, fetch_patience_s=40.0, rescale=rescale)
         yield FlinkEngine(client, submitter=submitter, settings=settings)

@@ -199,6 +199,23 @@ def test_an_answer_that_is_lost_is_no_second_start(
     assert fake.degrees["work"] == 3
 
 
+def test_a_submission_that_was_still_on_its_way_is_taken_for_the_own(fake: FakeFlink, tmp_path: Path) -> None:
+    """The killed process had asked for the same job: Flink 2.3 refuses the second request, and the job runs."""
+    fake.state = "FINISHED"
+    journal = Journal(tmp_path)
+    entry = noted(fake, journal, savepoint="file:/s", job_id="b" * 32, new_job_id="c" * 32)
+
+    def refuse(_method: str, path: str) -> tuple[int, Any] | None:
+        if not path.endswith("/run"):
+            return None
+        fake.state, fake.job_id, fake.job_name = "RUNNING", "c" * 32, "fake"
+        return 400, {"errors": ["DuplicateApplicationSubmissionException: Application has already been submitted."]}
+
+    fake.intercept, fake.job_name = refuse, "another"
+    said = resume(client_of(fake), journal, entry.model_copy(update={"job_name": "fake"}), clock=fake.clock)
+    assert f"runs again as {'c' * 32}" in said
+
+
 def test_what_the_new_job_has_done_is_not_done_twice(fake: FakeFlink, tmp_path: Path) -> None:
     """It failed an hour after it was started again: from the old savepoint, that hour would be done again."""
     journal = Journal(tmp_path)

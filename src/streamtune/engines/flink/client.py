@@ -14,6 +14,7 @@ import httpx
 
 from streamtune.engines.flink.access import Access, split_login
 from streamtune.engines.flink.responses import (
+    ENDED,
     Bounds,
     Checkpoints,
     FlinkGarbledError,
@@ -229,10 +230,13 @@ class FlinkClient:
         try:
             # Planning a SQL job on a busy machine takes far longer than reading a number.
             return self._text_field("POST", f"/jars/{jar_id}/run", "jobid", body=body, timeout_s=180.0)
-        except FlinkUnreachableError:  # the answer may be lost, and the job there all the same
-            if job_id is None or all(job.id != job_id for job in self.jobs()):
+        except (FlinkUnreachableError, FlinkRefusedError) as error:
+            # The answer may be lost and the job there all the same, or it was submitted just before, by a process that
+            # was killed since: then Flink refuses it as a duplicate.
+            same = [] if job_id is None else [job for job in self.jobs() if job.id == job_id]
+            if not same or (isinstance(error, FlinkRefusedError) and same[0].state in ENDED):
                 raise
-            return job_id
+            return same[0].id
 
     def read(self, path: str) -> Any:
         """The JSON document at a path, for what has no method of its own here."""
