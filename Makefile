@@ -171,7 +171,11 @@ bench-foreign: $(STAMP) java $(FLINK_120)/.installed  ## jobs that nobody here w
 	@$(BIN)/python benchmarks/foreign_collect.py
 
 bench-flink-watch: $(STAMP) java  ## twenty minutes of two watches, a killed TaskManager, resubmitted jobs
-	@$(BIN)/python benchmarks/flink_watch.py
+	@$(BIN)/python benchmarks/flink_watch.py $(ARGS)
+
+bench-flink-watch-foreign: $(STAMP) java $(FLINK_120)/.installed  ## the same with jobs that nobody here wrote, on Flink 2.3 and 1.20 (forty minutes)
+	@$(BIN)/python benchmarks/flink_watch.py --foreign
+	@$(BIN)/python benchmarks/flink_watch.py --foreign --flink $(FLINK_120)/pyflink
 
 bench-flink-chaos: $(STAMP) java  ## a real Flink under chaos while it is tuned, records counted at its sink (ten minutes, resumable; as root)
 	@$(BIN)/python benchmarks/flink_chaos.py $(ARGS)
