@@ -179,6 +179,12 @@ def stream(
     once: Annotated[bool, typer.Option("--once", help="Stop when all files are read.")] = False,
     every_s: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 5.0,
     max_files: Annotated[int, typer.Option(min=1, help="Most files in one batch.")] = 100,
+    buckets: Annotated[
+        int, typer.Option(min=1, max=4096, help="Parts into which keys are divided; a new --out keeps to it.")
+    ] = 8,
+    parallel_rankings: Annotated[
+        int, typer.Option(min=1, max=64, help="Rankings of a batch that are made side by side.")
+    ] = 1,
     spark_master: Master = None,
     spark_conf: Conf = None,
     as_json: JsonOption = False,
@@ -201,7 +207,7 @@ def stream(
         from streamtune.sundog.settings import RankDays, StreamSettings
         from streamtune.sundog.stream import follow
 
-        sundog = make_pipeline(spark, knowledge, out_folder, top, scorer, retention_days=retention)
+        sundog = make_pipeline(spark, knowledge, out_folder, top, scorer, retention_days=retention, buckets=buckets)
         settings = StreamSettings(
             windows=tuple(window),
             rank=RankDays(rank_days),
@@ -209,6 +215,7 @@ def stream(
             once=once,
             every_s=every_s,
             max_files=max_files,
+            parallel_rankings=parallel_rankings,
         )
         batches: list[BatchReport] = []
 

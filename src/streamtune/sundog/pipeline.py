@@ -71,6 +71,10 @@ class Sundog:
     def _scorer(self) -> Broadcast[Scorer]:
         return self.spark.sparkContext.broadcast(self.scorer)
 
+    def share(self) -> None:
+        """Broadcast what rankings need now: several threads that need it first would each do it."""
+        _ = self._catalogue, self._scorer
+
     def run(self, sources: Sequence[str], days: Sequence[date], windows: Sequence[int]) -> Report:
         """Count all lines of the sources afresh, then rank the windows that end on each of the days."""
         files = self.inputs(sources)

@@ -59,6 +59,7 @@ class StreamSettings(Settings):
     once: bool = Field(default=False, description="stop when all files that are there have been read")
     every_s: float = Field(default=5.0, gt=0, description="seconds between two looks into the folder")
     max_files: int = Field(default=100, ge=1, description="most files in one micro-batch")
+    parallel_rankings: int = Field(default=1, ge=1, le=64, description="rankings of a micro-batch made side by side")
 
 
 class SweepSettings(Settings):

@@ -10,11 +10,14 @@ goes to the pane of its own day. Files must appear in the folder whole: write th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.util import inheritable_thread_target
 
 from streamtune.spark.files import FileStatus
 from streamtune.spark.new_files import files_of, stream_of_new_files
@@ -83,12 +86,24 @@ def process_batch(
         counts, touched = Counts(), known[0].days if known else state.days
     if files:
         state = _tidied(sundog, state, today)
-    rankings = tuple(
-        sundog.rank(day_of_number(day), window, state)
+    wanted = [
+        (day_of_number(day), window)
         for window in settings.windows
         for day in days_to_rank(touched, state.days, window, settings, today)
-    )
+    ]
+    rankings = _ranked(sundog, wanted, state, settings.parallel_rankings)
     return BatchReport(len(files), counts, rankings, state.size_bytes, new)
+
+
+def _ranked(sundog: Sundog, wanted: list[tuple[date, int]], state: State, at_once: int) -> tuple[Ranked, ...]:
+    """Each is a small Spark job of its own: side by side, one is planned while another computes."""
+    if at_once == 1 or len(wanted) < 2:
+        return tuple(sundog.rank(day, window, state) for day, window in wanted)
+    sundog.share()
+    with ThreadPoolExecutor(min(at_once, len(wanted))) as pool:
+        # Each with a copy of this thread's properties, so that stopping the query also stops the jobs of these threads.
+        waiting = [pool.submit(inheritable_thread_target(sundog.rank), day, window, state) for day, window in wanted]
+        return tuple(one.result() for one in waiting)
 
 
 def _tidied(sundog: Sundog, state: State, today: date) -> State:
@@ -110,6 +125,23 @@ def follow(
 ) -> StreamingQuery:
     """Start to take in every file that is or will be in ``folder``; the query runs until it is stopped."""
     settings = settings or StreamSettings()
+    writer = stream_writer(sundog, folder, settings, on_batch=on_batch)
+    if settings.once:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{settings.every_s} seconds").start()
+
+
+def stream_writer(
+    sundog: Sundog,
+    folder: str,
+    settings: StreamSettings,
+    *,
+    on_batch: Callable[[BatchReport], None] | None = None,
+) -> DataStreamWriter:
+    """The same, not started and without a trigger: for who starts it in a way of his own, such as auto-configuration.
+
+    The checkpoint belongs to the state: who gives another must give an empty ``sundog.out`` too.
+    """
     state = sundog.panes.load()
     if state is not None and not storage.exists(sundog.checkpoint):
         raise SundogError(
@@ -124,7 +156,4 @@ def follow(
             on_batch(report)
 
     source = stream_of_new_files(sundog.spark, folder, settings.max_files)
-    writer = source.writeStream.foreachBatch(take).option("checkpointLocation", sundog.checkpoint)
-    if settings.once:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{settings.every_s} seconds").start()
+    return source.writeStream.foreachBatch(take).option("checkpointLocation", sundog.checkpoint)
