@@ -197,6 +197,12 @@ bench-zerotune: $(STAMP) java  ## the ZeroTune paper's experiments, and real run
 	@$(BIN)/streamtune bench zerotune --work build/zerotune --results benchmarks/results/zerotune.json \
 	  $(if $(wildcard $(REAL_RUNS)),--real-runs $(REAL_RUNS))
 
+bench-autoconfig-spark: $(STAMP) java  ## Fig. 8 of auto-configuration on a real Spark: our own Sundog (an hour, resumable; quiet machine; ARGS="--app count")
+	@$(BIN)/python benchmarks/autoconfig_spark.py --page $(ARGS)
+
+bench-autoconfig-flink: $(STAMP) java  ## auto-configuration of a SQL job on a real Flink (twenty minutes, resumable; quiet machine)
+	@$(BIN)/python benchmarks/autoconfig_flink.py --page $(ARGS)
+
 MINUTES ?= 8
 bench-placement: $(STAMP)  ## Fischer's first study: model of hosts, real hosts (root; in slices, MINUTES=8), the partitioner's speed
 	@$(BIN)/streamtune bench placement $(QUICK) --work build/placement --minutes $(MINUTES) \

@@ -53,11 +53,12 @@ HAND_TUNED = {"parallelism": 2, "mini_batch": True, "object_reuse": True}
 
 
 class CompilingCluster(LocalCluster):
-    """Java's second compiler is worth its time where records are computed on."""
+    """Java's second compiler is worth its time where records are computed on; each job brings its classes anew."""
 
     def placed(self, role: str, command: list[str]) -> list[str]:
         del role
-        return [part for part in command if not part.startswith("-XX:TieredStopAtLevel")]
+        kept = [part for part in command if not part.startswith(("-XX:TieredStopAtLevel", "-XX:MaxMetaspaceSize"))]
+        return [kept[0], "-XX:MaxMetaspaceSize=1g", *kept[1:]]
 
 
 def space() -> Problem:

@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from streamtune.errors import StreamTuneError
 from streamtune.experiments.autoconfig.figure8 import SIGNIFICANCE, Figure8Study
-from streamtune.experiments.autoconfig.page import write_between
 from streamtune.experiments.paper.findings import Finding
 from streamtune.experiments.paper.report import write_findings
 
+_KEPT = ("runs", "best", "top", "curves", "importance", "tests", "between", "which knob")
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "autoconfig.md"
 
 
 def write_json(path: Path, finding: Finding, found: Mapping[str, Any]) -> None:
     """Everything that was measured, and the checks."""
-    kept = {key: found[key] for key in ("runs", "best", "top", "curves", "importance", "tests", "between", "which knob")}
+    kept = {
+        key: found[key] for key in ("runs", "best", "top", "curves", "importance", "tests", "between", "which knob")
+    }
     record = {**finding.to_record(), **kept}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -31,8 +34,13 @@ def write_report(path: Path, finding: Finding, command: str, where: str) -> None
 
 
 def write_page(page: Path, name: str, text: str) -> None:
-    """Between the page's markers of this name."""
-    write_between(page, name, text)
+    """Replace what stands between the page's markers of this name."""
+    begin, end = f"<!-- {name}: written by its benchmark with --page -->", f"<!-- end of {name} -->"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise StreamTuneError(f"{page} has no '{begin}' … '{end}' to write between: add the two lines")
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
 def markdown(finding: Finding, found: Mapping[str, Any], study: Figure8Study, unit: str, thesis: bool = False) -> str:

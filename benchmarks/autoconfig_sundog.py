@@ -1,8 +1,8 @@
-"""The real Spark target of Fig. 8: our own Sundog, as ``streamtune sundog stream`` runs it, on a backlog of hourly logs.
+"""The real Spark target of Fig. 8: our own Sundog, as ``streamtune sundog stream`` runs it, on a backlog of logs.
 
-``streamtune autoconfig run --spark-app`` asks for ``query(spark, knobs)``. Every run counts and ranks the whole log into
-a new folder; whatever the knobs are, the tables of the last day are the same. Rows that Spark reports are files
-(Sundog's source names files, its own tasks read them), all of ``LINES_PER_FILE`` lines.
+``streamtune autoconfig run --spark-app`` asks for ``query(spark, knobs)``. Every run counts and ranks the whole log
+into a new folder; whatever the knobs are, the tables are the same. Rows that Spark reports are files (Sundog's source
+names files, its own tasks read them), all of ``LINES_PER_FILE`` lines.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ public final class Searches {
 
     public static void main(String[] arguments) throws Exception {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
-        env.setMaxParallelism(128);
         StreamTableEnvironment table = StreamTableEnvironment.create(env);
         DataStream<Tuple3<Integer, Long, String>> searches =
                 env.fromSource(

@@ -25,7 +25,7 @@ from streamtune.sundog.panes import Panes
 from streamtune.sundog.pipeline import Sundog
 from streamtune.sundog.places import day_of_number
 from streamtune.sundog.settings import RankDays, StreamSettings, SundogSettings
-from streamtune.sundog.stream import BatchReport, follow
+from streamtune.sundog.stream import BatchReport, follow, stream_writer
 from sundog.examples import make_lines
 from sundog.test_pipeline import read_tables
 
@@ -88,7 +88,7 @@ def test_same_tables_after_a_crash_with_late_lines(
         patch.setattr(Panes, "commit", die_after_the_second_commit)
         with pytest.raises(StreamingQueryException, match="killed by the test"):
             drain(stream, tmp_path / "in")
-    after = drain(stream, tmp_path / "in")
+    after = drain(stream, tmp_path / "in", parallel_rankings=3)
     assert [report.new for report in after] == [False, True, True], "the second batch was counted before it was killed"
     state = stream.panes.require(knowledge.fingerprint)
     assert state.counts.lines == 244
@@ -99,6 +99,21 @@ def test_same_tables_after_a_crash_with_late_lines(
     batch = Sundog(spark, knowledge, str(tmp_path / "batch"), SundogSettings(buckets=3))
     batch.run([str(tmp_path / "in")], fresh_days(stream), [2, 7])
     assert_same_tables(tmp_path / "stream", tmp_path / "batch")
+
+
+def test_a_writer_is_not_started_and_takes_the_checkpoint_of_who_starts_it(
+    spark: SparkSession, tmp_path: Path, knowledge_folder: Path, write_log: WriteLog
+) -> None:
+    """As auto-configuration does: a new folder and a new checkpoint for every run."""
+    write_log(tmp_path / "in/0.jsonl", make_lines(20))
+    stream = Sundog(spark, load_knowledge(knowledge_folder), str(tmp_path / "out"), SETTINGS)
+    writer = stream_writer(stream, str(tmp_path / "in"), StreamSettings(rank=RankDays.none))
+    assert stream.panes.load() is None
+    query = writer.option("checkpointLocation", str(tmp_path / "ours")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert stream.panes.require(stream.knowledge.fingerprint).counts.lines == 20
+    assert sum(report["numInputRows"] for report in query.recentProgress) == 1, "Spark's rows are files"
+    assert not Path(stream.checkpoint).exists()
 
 
 def test_hostile_names_and_links_are_read_once(

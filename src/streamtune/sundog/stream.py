@@ -103,7 +103,11 @@ def _ranked(sundog: Sundog, wanted: list[tuple[date, int]], state: State, at_onc
     with ThreadPoolExecutor(min(at_once, len(wanted))) as pool:
         # Each with a copy of this thread's properties, so that stopping the query also stops the jobs of these threads.
         waiting = [pool.submit(inheritable_thread_target(sundog.rank), day, window, state) for day, window in wanted]
-        return tuple(one.result() for one in waiting)
+        try:
+            return tuple(one.result() for one in waiting)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # those that run are waited for, the others not begun
+            raise
 
 
 def _tidied(sundog: Sundog, state: State, today: date) -> State:
