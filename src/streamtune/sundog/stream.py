@@ -9,10 +9,11 @@ goes to the pane of its own day. Files must appear in the folder whole: write th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -96,13 +97,20 @@ def process_batch(
 
 
 def _ranked(sundog: Sundog, wanted: list[tuple[date, int]], state: State, at_once: int) -> tuple[Ranked, ...]:
-    """Each is a small Spark job of its own: side by side, one is planned while another computes."""
-    if at_once == 1 or len(wanted) < 2:
-        return tuple(sundog.rank(day, window, state) for day, window in wanted)
-    sundog.share()
-    with ThreadPoolExecutor(min(at_once, len(wanted))) as pool:
+    calls = [partial(sundog.rank, day, window, state) for day, window in wanted]
+    if at_once > 1:
+        sundog.share()
         # Each with a copy of this thread's properties, so that stopping the query also stops the jobs of these threads.
-        waiting = [pool.submit(inheritable_thread_target(sundog.rank), day, window, state) for day, window in wanted]
+        calls = [inheritable_thread_target(sundog.spark)(call) for call in calls]
+    return side_by_side(calls, at_once)
+
+
+def side_by_side(calls: Sequence[Callable[[], Ranked]], at_once: int) -> tuple[Ranked, ...]:
+    """Each is a small Spark job of its own: one is planned while another computes. In the order of the calls."""
+    if at_once == 1 or len(calls) < 2:
+        return tuple(call() for call in calls)
+    with ThreadPoolExecutor(min(at_once, len(calls))) as pool:
+        waiting = [pool.submit(call) for call in calls]
         try:
             return tuple(one.result() for one in waiting)
         except BaseException:
