@@ -20,7 +20,7 @@ from streamtune.sundog.settings import LogSettings, StreamSettings, SundogSettin
 from streamtune.sundog.stream import stream_writer
 
 WORK = Path(os.environ.get("SUNDOG_WORK", "build/autoconfig-sundog")).absolute()
-DAYS = int(os.environ.get("SUNDOG_DAYS", "8"))
+DAYS = int(os.environ.get("SUNDOG_DAYS", "5"))
 LINES_PER_FILE = int(os.environ.get("SUNDOG_LINES_PER_FILE", "1000"))
 FILES = 24 * DAYS
 _FIRST_MTIME = 1_700_000_000
@@ -28,14 +28,14 @@ _FIRST_MTIME = 1_700_000_000
 
 def prepare(spark: Any) -> None:
     """Generate the world once: a file per hour, in the order in which hours end."""
-    logs = WORK / "world" / "logs"
-    if (WORK / "done").exists():
+    logs, done, size = WORK / "world" / "logs", WORK / "done", f"{FILES} files of {LINES_PER_FILE} lines"
+    if done.exists() and done.read_text() == size:
         return
     lines = LogSettings(lines=FILES * LINES_PER_FILE, file_lines=LINES_PER_FILE)
     generate(spark, WORK / "world", WorldSettings(days=DAYS), lines)
     for hour, file in enumerate(sorted(logs.iterdir())):
         os.utime(file, (_FIRST_MTIME + 3600 * hour,) * 2)
-    (WORK / "done").write_text("")
+    done.write_text(size)
 
 
 @cache
