@@ -30,9 +30,11 @@ from streamtune.experiments.provisioning.costs import coverage, total_costs
 from streamtune.experiments.provisioning.days import DayStudy, compared_days, day_rows
 from streamtune.experiments.provisioning.proactive import ProactiveStudy, compared, is_perfect, is_reactive, study
 from streamtune.experiments.provisioning.report import write_report
-from streamtune.experiments.provisioning.tables import run_tables
+from streamtune.experiments.provisioning.tables import Tables
 from streamtune.experiments.provisioning.traces import SEASONAL
+from streamtune.experiments.provisioning.verdicts import on_tables
 from streamtune.labs.sampling import OPERATORS
+from streamtune.outputs import write_whole
 from streamtune.provisioning.exact import plan_exact
 from streamtune.provisioning.methods import compile_kernels
 from streamtune.provisioning.pictures import draw_curves
@@ -47,33 +49,29 @@ def say(text: str) -> None:
 
 
 def tables(tiny: bool, simulated: bool, operators: tuple[str, ...]) -> dict[str, Any]:
-    """One operator after the other, each kept as soon as it is there: a run that was stopped goes on."""
+    """One operator after the other, each algorithm's samples and each model kept as soon as they are there."""
     convergence = Convergence(most_s=0.8, spread=0.1, chunk_s=0.1, least_chunks=4) if tiny else Convergence()
-    kept = RESULTS / f"provisioning-tables{'-tiny' if tiny else ''}.json"
-    before = json.loads(kept.read_text()) if kept.is_file() else {}
-    found = {key: before.get(key, start) for key, start in (("table_2", []), ("table_3", []), ("samples", {}))}
+    file = RESULTS / f"provisioning-tables{'-tiny' if tiny else ''}.json"
+    kept = Tables(
+        found=json.loads(file.read_text()) if file.is_file() else {},
+        keep=lambda found: write_whole(file, json.dumps({"part": "tables", "tiny": tiny, **found}, indent=1) + "\n"),
+        progress=say,
+        real=not simulated,
+        steps=12 if tiny else 16,
+        repeats=1 if tiny else 10,
+        convergence=convergence,
+    )
     for operator in operators:
-        new = run_tables(
-            real=not simulated,
-            steps=12 if tiny else 16,
-            repeats=1 if tiny else 10,
-            convergence=convergence,
-            progress=say,
-            operators=(operator,),
-        )
-        for table in ("table_2", "table_3"):
-            found[table] = [row for row in found[table] if row["operator"] != operator] + new[table]
-        found["samples"][operator] = new["samples"][operator]
-        found |= {"real": not simulated, "steps": new["steps"]}
-        kept.write_text(json.dumps({"part": "tables", "tiny": tiny, **found}, indent=1) + "\n")
+        kept.add(operator)
     for table in ("table_2", "table_3"):
         say(f"\n{table}: operator, method, RMSE, MAE, samples, seconds")
-        for row in found[table]:
+        for row in kept.found[table]:
             say(
                 f"  {row['operator']:5} {row['method']:18} {row['rmse']:.4f} {row['mae']:.4f} "
                 f"{row['samples']:3d} {row['seconds']:7.1f}"
             )
-    return found
+    say(on_tables(kept.found))
+    return kept.found
 
 
 class Runs:

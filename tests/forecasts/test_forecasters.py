@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamtune.forecasts import ForecastError, ForecastSettings, RateSeries, choose, forecast
+from streamtune.forecasts import ForecastError, ForecastSettings, RateSeries, choose, forecast, selection
 from streamtune.forecasts.base import conformal_quantile
+from streamtune.forecasts.naive import Naive
 from streamtune.forecasts.selection import FORECASTERS, back_test, candidates
 
 LEVELS = (0.5, 0.9, 0.99)
@@ -61,6 +62,30 @@ def test_mstl_sees_the_day() -> None:
     pytest.importorskip("statsforecast")
     test = back_test("mstl", days(5, step_s=3600.0), ForecastSettings(horizon=12, origins=3))
     assert test.error["all"] < 0.15
+
+
+def test_mstl_is_chosen_where_it_does_best_and_is_asked_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Oracle(Naive):
+        """Stands in for MSTL: knows how the rate goes on, and counts how often it is asked."""
+
+        def point(self, series: RateSeries, horizon: int) -> np.ndarray:
+            asked.append("point")
+            steps = np.arange(len(series), len(series) + horizon)
+            return np.asarray(100 + 60 * np.sin(2 * np.pi * steps / 48))
+
+    monkeypatch.setitem(FORECASTERS, "mstl", Oracle)
+    monkeypatch.setattr(Oracle, "origins", 8)
+    settings = ForecastSettings(horizon=12)
+    assert choose(days(5), settings)[0].method == "mstl"
+    assert len(asked) == 8 + settings.slow_origins
+    monkeypatch.setitem(FORECASTERS, "mstl", Naive)
+    ranked = choose(days(5), settings)
+    assert ranked[0].method != "mstl"
+    assert ranked[1].method == "mstl"
+    monkeypatch.setattr(selection, "find_spec", lambda _: None)
+    assert "mstl" not in candidates(days(5), settings)
 
 
 def test_a_cold_start_has_no_season_and_says_so() -> None:

@@ -60,6 +60,12 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
     file.write_text("time,rate\n0,1\n60,\n")
     with pytest.raises(ForecastError, match=r"line 3: expected a time and a rate, but got '60,'"):
         read_series(file)
+    file.write_text("time,rate\n0,1\n\n60,\n")
+    with pytest.raises(ForecastError, match=r"line 4: expected a time and a rate"):
+        read_series(file)
+    file.write_text("0,\n60,1\n120,2\n")  # a missing first rate is no header
+    with pytest.raises(ForecastError, match=r"line 1: expected a time and a rate, but got '0,'"):
+        read_series(file)
     file.write_text("1\n2\n")
     with pytest.raises(ForecastError, match="each line needs a time and a rate"):
         read_series(file)

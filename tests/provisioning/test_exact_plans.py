@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from provisioning.provisioning_problems import by_enumeration, by_milp, is_served, problems
 from streamtune.provisioning import Problem, Size, SolverSettings, plan_by, plan_exact
 from streamtune.provisioning.levels import needed_counts, plan_one_size
+from streamtune.provisioning.qcesa import plan_qcesa
+from streamtune.provisioning.rivals import plan_cba, plan_peak
 
 SEARCH = SolverSettings(exact_steps=1.0, seconds=0.4)  # no whole lattice: descent and bounds alone
 
@@ -71,6 +73,31 @@ def test_no_rival_is_cheaper(problem: Problem) -> None:
         assert rival.bound <= best + 1e-9
 
 
+@st.composite
+def long_problems(draw: st.DrawFn) -> Problem:
+    """Six sizes over 200 epochs: too many steps for the whole programme where steps are few."""
+    generator = np.random.default_rng(draw(st.integers(0, 10_000)))
+    cpu = np.arange(1, 7) * 0.6
+    sizes = sizes_of(*zip((100 * cpu * generator.uniform(0.8, 1.2, 6)).tolist(), (cpu + 0.05).tolist(), strict=True))
+    day = 220 + 150 * np.sin(np.arange(200) / 15) + generator.normal(0, 40, 200)
+    start = draw(st.sampled_from([0.0, 0.2, 5.0, 300.0]))
+    rates = tuple(np.maximum(day, 0).tolist())
+    initial = draw(st.none() | st.just({"s1": 3, "s5": 1}))
+    return Problem(sizes=sizes, start_cost=start, stop_cost=start / 4, workload=rates, initial=initial)
+
+
+@given(long_problems())
+@settings(max_examples=8, deadline=None)
+def test_no_rival_is_cheaper_than_a_search_that_stopped_short(problem: Problem) -> None:
+    plan = plan_exact(problem, SolverSettings(exact_steps=1e4, seconds=0.2, gap=0.9))
+    for rival in (
+        plan_qcesa(problem),
+        plan_peak(problem),
+        *(plan_cba(problem, size.name) for size in problem.sizes),
+    ):
+        assert plan.costs.total <= rival.costs.total * (1 + 1e-9), rival.method
+
+
 @given(problems(), st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
 def test_dearer_starts_are_never_more(problem: Problem, quarters_more: int) -> None:
@@ -80,8 +107,8 @@ def test_dearer_starts_are_never_more(problem: Problem, quarters_more: int) -> N
     assert plan_exact(dearer).costs.starts <= plan_exact(problem).costs.starts
 
 
-@given(problems(), st.sampled_from([0.5, 3.0, 1024.0]))
-@settings(max_examples=60, deadline=None)
+@given(problems(), st.sampled_from([0.5, 3.0, 1024.0, 7.3, 1e-7, 0.1]))
+@settings(max_examples=100, deadline=None)
 def test_scaling_all_prices_changes_nothing_but_the_cost(problem: Problem, factor: float) -> None:
     scaled = problem.model_copy(
         update={

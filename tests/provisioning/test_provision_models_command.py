@@ -32,6 +32,59 @@ def test_from_samples_to_predictions(tmp_path: Path) -> None:
     assert "physical of 9 samples" in text
 
 
+def slowed(file: str, factor: float, every: int = 1) -> None:
+    """The same samples of an operator that got slower, ``every`` so many of them."""
+    document = json.loads(Path(file).read_text())
+    document["samples"] = document["samples"][::every]
+    for one in document["samples"]:
+        one["performance_per_s"] *= factor
+    Path(file).write_text(json.dumps(document))
+
+
+def test_a_model_is_checked_and_renewed(tmp_path: Path) -> None:
+    old, new, model, renewed = (str(tmp_path / name) for name in ("old.json", "new.json", "model", "renewed"))
+    run("sample", "CO2", "--simulated", "--algorithm", "fssa:2", "--out", old)
+    run("train", old, "--out", model, "--model", "physical")
+    run("sample", "CO2", "--simulated", "--algorithm", "fssa:3", "--seed", "4", "--out", new)
+    assert run("check", model, new) == {"operator": "CO2", "samples": 6, "fits": True, "said": None}
+    slowed(new, 0.6, every=2)
+    told = CliRunner().invoke(app, ["check", model, new])
+    assert told.exit_code == 1
+    assert "'CO2' is slower than its model" in told.stdout
+    learned = run("train", new, "--update", model, "--out", renewed, "--model", "physical")
+    assert learned["samples"] == 9  # three new ones, each in the place of an old one
+    assert run("check", renewed, new)["fits"] is True
+    # Half a core did 89,350 records/s; all of it is 0.6 of that now.
+    assert run("show", renewed, "--at", "0.5:64")["predicted"][0]["performance_per_s"] == pytest.approx(53_600, rel=0.1)
+
+
+def test_samples_of_another_operator_are_refused(tmp_path: Path) -> None:
+    file, model, other = (str(tmp_path / name) for name in ("co2.json", "model", "co1.json"))
+    run("sample", "CO2", "--simulated", "--out", file)
+    run("train", file, "--out", model, "--model", "physical")
+    run("sample", "CO1", "--simulated", "--out", other)
+    for arguments in (["check", model, other], ["train", other, "--update", model, "--out", str(tmp_path / "x")]):
+        result = CliRunner().invoke(app, arguments)
+        assert isinstance(result.exception, StreamTuneError)
+        assert "is a model of 'CO2', but" in str(result.exception)
+
+
+def test_the_cheapest_size_per_record_is_named(tmp_path: Path) -> None:
+    file, model, prices = (str(tmp_path / name) for name in ("co2.json", "model", "prices.yaml"))
+    Path(prices).write_text("per_core_hour: 0.04\nper_gib_hour: 0\n")
+    run("sample", "CO2", "--simulated", "--algorithm", "fssa:2", "--out", file)
+    run("train", file, "--out", model, "--model", "physical")
+    # CO2 saturates at 0.88 cores: of 0.8 and 1.2 the smaller one costs less per record.
+    advice = run("show", model, "--prices", prices, "--at", "1.2:96", "--at", "0.8:96")["advice"]
+    assert (advice["cpu"], advice["memory_mb"], advice["per_hour"]) == (0.8, 96, pytest.approx(0.032))
+    million_s = 1e6 / advice["performance_per_s"]
+    assert advice["per_million_records"] == pytest.approx(0.032 * million_s / 3600)
+    assert run("show", model, "--prices", prices)["advice"]["cpu"] <= 0.9  # of those that were sampled
+    text = CliRunner().invoke(app, ["show", model, "--prices", prices], catch_exceptions=False).stdout
+    assert "cheapest per record" in text
+    assert "TaskManager" in text
+
+
 @pytest.mark.parametrize("algorithm", ["ours", "dsa"])
 def test_every_algorithm_writes_its_samples(tmp_path: Path, algorithm: str) -> None:
     file = tmp_path / "samples.json"
@@ -47,6 +100,7 @@ def test_every_algorithm_writes_its_samples(tmp_path: Path, algorithm: str) -> N
         (["sample", "CO1", "--algorithm", "best", "--simulated", "--out", "x.json"], "unknown algorithm 'best'"),
         (["sample", "CO1", "--smallest", "much", "--out", "x.json"], "--smallest: expected CORES:MIB such as 0.5:64"),
         (["sample", "CO1", "--largest=-1:5", "--out", "x.json"], "--largest: expected CORES:MIB"),
+        (["sample", "CO1", "--largest", "0.1:90000000", "--out", "x.json"], "90000000 MiB cannot be sampled"),
         (["train", "missing.json", "--out", "x"], "missing.json cannot be read"),
         (["show", "missing"], "missing is not a streamtune-oprpm"),
     ],

@@ -126,10 +126,27 @@ def test_json_numbers_that_are_none(tmp_path: Path, value: str) -> None:
         load_problem(Path(written(tmp_path, text)))
 
 
-def test_a_gap_in_a_csv_is_named_by_its_line(tmp_path: Path) -> None:
-    (tmp_path / "rates.csv").write_text("rate\n90\n,\n120\n")
-    with pytest.raises(StreamTuneError, match=r"rates\.csv, line 3: expected records/s, but got ''"):
+@pytest.mark.parametrize(
+    ("text", "line", "got"),
+    [
+        ("rate\n90\n,\n120\n", 3, "nothing"),
+        ("rate\n90\n\n120\n", 3, "nothing"),  # an empty line is an epoch without a rate, not no epoch
+        ("\n\nrate\n90\n", 1, "nothing"),
+        ("00:00,\n00:15,340\n", 1, "nothing"),  # no header: an empty first rate
+        ("9o\n340\n", 1, "'9o'"),
+        ('"two\nlines",rate\n0,90\n1,much\n', 4, "'much'"),
+        ("time,rate\n0,90\n1,\n", 3, "nothing"),
+    ],
+)
+def test_a_gap_in_a_csv_is_named_by_its_line(tmp_path: Path, text: str, line: int, got: str) -> None:
+    (tmp_path / "rates.csv").write_text(text)
+    with pytest.raises(StreamTuneError, match=rf"rates\.csv, line {line}: expected records/s, but got {got}\. Fill"):
         load_problem(Path(written(tmp_path, {**GOOD, "workload": "rates.csv"})))
+
+
+def test_empty_lines_at_the_end_of_a_csv_are_no_epochs(tmp_path: Path) -> None:
+    (tmp_path / "rates.csv").write_text("rate\n90\n340\n\n \n")
+    assert load_problem(Path(written(tmp_path, {**GOOD, "workload": "rates.csv"}))).workload == (90, 340)
 
 
 def test_unknown_methods_and_sizes(tmp_path: Path) -> None:

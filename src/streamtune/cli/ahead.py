@@ -51,7 +51,7 @@ class LookingAhead:
         from streamtune.tuners.ahead import Ahead, Foreseen
 
         past = up_to(self.past, time.time())
-        wanted = ForecastSettings(horizon=_HORIZON, levels=_LEVELS)
+        wanted = current_config().settings(ForecastSettings).replace(horizon=_HORIZON, levels=_LEVELS)
         best = choose(past, wanted)[0] if len(past) >= 8 else None
         name = "naive" if best is None else best.method
         error = "unknown: too little past" if best is None else f"{100 * best.error['all']:.0f} %"

@@ -16,6 +16,7 @@ from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
     from streamtune.forecasts.base import Forecast
+    from streamtune.forecasts.series import RateSeries
     from streamtune.provisioning.ahead import AheadPlan
 
 
@@ -48,10 +49,14 @@ def plan(
         str | None, typer.Option("--history", help="Where the history is, for --forecast history.")
     ] = None,
     epoch: Annotated[
-        float, typer.Option("--epoch", min=1, max=31 * 86_400, help="Seconds of one epoch of the plan.")
+        float,
+        typer.Option("--epoch", min=1, max=31 * 86_400, help="Seconds of an epoch; at least a step of the rates."),
     ] = 900.0,
     horizon: Annotated[int, typer.Option("--horizon", min=1, max=10_000, help="Epochs to plan.")] = 96,
-    level: Annotated[float, typer.Option("--level", help="Plan for this quantile of the forecast.")] = 0.95,
+    level: Annotated[
+        float | None,
+        typer.Option("--level", help="Plan for this quantile of the forecast; default: learnt from the job's past."),
+    ] = None,
     headroom: Annotated[float, typer.Option("--headroom", min=0, max=9, help="Share to add to every rate.")] = 0.0,
     capacity: Annotated[
         str | None, typer.Option("--capacity", help="Records/s of one instance, operator=number,… or a file.")
@@ -99,7 +104,7 @@ def plan(
         )
     if picture is not None:  # before all the work
         check_picture(picture, "--picture")
-    if not 0 < level < 1:
+    if level is not None and not 0 < level < 1:
         raise StreamTuneError(f"--level must be between 0 and 1, but got {level:g}")
     if changes not in ("job", "instance"):
         raise StreamTuneError(f"--changes must be job or instance, but got '{changes}'")
@@ -109,7 +114,7 @@ def plan(
     if picture is not None:
         from streamtune.provisioning.pictures import draw_plan
 
-        draw_plan(picture, past, foreseen, ahead, level)
+        draw_plan(picture, past, foreseen, ahead, answer["level"])
         answer["picture"] = str(picture)
     if as_json:
         print_json(answer)
@@ -151,7 +156,7 @@ def _planned(
     history: str | None,
     epoch_s: float,
     horizon: int,
-    level: float,
+    level: float | None,
     headroom: float,
     capacity: str | None,
     selectivity: str | None,
@@ -160,24 +165,33 @@ def _planned(
     changes: str,
 ) -> tuple[dict[str, Any], Forecast, AheadPlan, Any]:
     from streamtune.cli.arguments import find_job, parse_plan, parse_selectivities
+    from streamtune.cli.options import current_config
     from streamtune.cli.plan_sources import capacities_of, rates_of
-    from streamtune.forecasts.selection import forecast
+    from streamtune.forecasts.selection import FORECASTERS, choose, forecast
     from streamtune.forecasts.settings import ForecastSettings
     from streamtune.provisioning.ahead import plan_ahead
     from streamtune.provisioning.prices import PriceList, load_prices
+    from streamtune.provisioning.safety import learnt_level
     from streamtune.provisioning.settings import AheadSettings
 
     spec = find_job(job)
     # What is small is read first: a wrong name is refused before a forecast is made.
     costs = load_prices(prices) if prices else PriceList()
     degrees = parse_plan(current, spec.job)
-    past = rates_of(source, history, spec.job, None)
-    series = past.coarser(epoch_s) if epoch_s > past.step_s else past
+    past = rates_of(source, history, spec.job, epoch_s)
+    series = _in_epochs(past, epoch_s)
     capacities = capacities_of(spec, _capacities(capacity, spec.job), parse_selectivities(selectivity, spec.job))
-    levels = tuple(sorted({0.5, level}))
-    foreseen = forecast(series, ForecastSettings(horizon=horizon, levels=levels))
     running = {key: degrees[key] for key in capacities}
-    settings = AheadSettings(changes=changes, headroom=headroom, hold_s=series.step_s, largest=spec.job.max_parallelism)
+    settings = current_config().settings(AheadSettings)
+    limits = {"changes": changes, "headroom": headroom, "largest": spec.job.max_parallelism}
+    settings = settings.replace(**limits, hold_s=max(settings.hold_s, series.step_s))
+    wanted = current_config().settings(ForecastSettings).replace(horizon=horizon, levels=(0.5, 0.9))
+    name = choose(series, wanted)[0].method if len(series) >= 8 else "naive"
+    learnt = None
+    if level is None:
+        learnt = learnt_level(series, FORECASTERS[name](), capacities, costs, settings)
+        level = learnt.level
+    foreseen = forecast(series, wanted.replace(levels=tuple(sorted({0.5, level})), methods=(name,)))
     rates = foreseen.at(level)
     ahead = plan_ahead(rates, capacities, running, costs, series.step_s, settings, float(series.values[-1]))
     peak = plan_ahead([float(rates.max())] * horizon, capacities, running, costs, series.step_s, settings)
@@ -186,6 +200,7 @@ def _planned(
         "forecast": {key: value for key, value in foreseen.as_dict().items() if key != "quantiles"},
         "held_steps": past.held,
         "level": level,
+        "learnt_level": None if learnt is None else learnt.as_dict(),
         "rates": [float(rate) for rate in rates],
         **ahead.as_dict(),
         "next_change": _change(ahead, running),
@@ -193,6 +208,19 @@ def _planned(
         "saves": 1 - ahead.cost / peak.cost if peak.cost > 0 else 0.0,
     }
     return answer, foreseen, ahead, series
+
+
+def _in_epochs(past: RateSeries, epoch_s: float) -> RateSeries:
+    """The highest rate of each epoch; rates that are coarser stay as they are, which is said."""
+    if epoch_s >= past.step_s:
+        return past.coarser(epoch_s) if epoch_s > past.step_s else past
+    err.print(
+        f"the rates are one per {past.step_s:g} s, and so are the plan's epochs: --epoch {epoch_s:g} is shorter",
+        style="yellow",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return past
 
 
 def _capacities(text: str | None, job: Any) -> dict[str, float]:
@@ -223,6 +251,8 @@ def _print(answer: dict[str, Any], ahead: AheadPlan) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if answer["learnt_level"] is not None:
+        out.print(answer["learnt_level"]["said"], highlight=False, soft_wrap=True)
     table = Table()
     table.add_column("from", justify="right")
     for key in ahead.operators:

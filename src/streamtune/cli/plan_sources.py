@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from streamtune.provisioning.ahead import Capacity
 
 
-def rates_of(source: str, history: str | None, job: Job, step_s: float | None) -> RateSeries:
-    """A job's past rates: from a CSV file, or from the runs of a history."""
+def rates_of(source: str, history: str | None, job: Job, epoch_s: float) -> RateSeries:
+    """A job's past rates: from a CSV file, or from the runs of a history, which have no step of their own."""
     from streamtune.forecasts.series import read_series
 
     if source != "history":
-        return read_series(Path(source), step_s=step_s)
+        return read_series(Path(source))
     if history is None:
         raise StreamTuneError("--forecast history needs to know where the history is: add --history FOLDER")
-    return _rates_of_history(history, job, step_s)
+    return _rates_of_history(history, job, epoch_s)
 
 
-def _rates_of_history(location: str, job: Job, step_s: float | None) -> RateSeries:
+def _rates_of_history(location: str, job: Job, step_s: float) -> RateSeries:
     from streamtune.cli.history import open_history
     from streamtune.forecasts.series import series_of, total_rates
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from streamtune.settings import LARGEST_SEED
 if TYPE_CHECKING:
     from streamtune.provisioning.oprpm.model import OperatorModel
     from streamtune.provisioning.plans import ProvisionPlan
+    from streamtune.provisioning.prices import PriceList, SizeAdvice
     from streamtune.provisioning.sampling.samples import Provision
 
 app = typer.Typer(
@@ -32,7 +34,7 @@ def plan(
     problem: Annotated[Path, typer.Argument(help="Problem file: sizes, start_cost, stop_cost, workload, initial.")],
     method: Annotated[str, typer.Option(help="exact, qcesa (the paper's), cba:SIZE (one size) or peak.")] = "exact",
     seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Time to spend at most; default 8, or 50 above 2,000 epochs × sizes.")
+        float | None, typer.Option(min=0.1, help="Time to spend at most; default 8, or 52 above 2,000 epochs × sizes.")
     ] = None,
     gap: Annotated[float, typer.Option(min=0, max=1, help="Stop early at this proven gap.")] = 0.001,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Draws the order of the search.")] = 0,
@@ -55,8 +57,13 @@ def plan(
     check_method(method, wanted)
     from streamtune.provisioning.methods import compile_kernels, plan_by
 
+    begun = time.monotonic()
     compile_kernels()
-    found = plan_by(method, wanted, SolverSettings(seconds=seconds, gap=min(gap, 0.999), seed=seed))
+    settings = SolverSettings(seconds=seconds, gap=min(gap, 0.999), seed=seed)
+    if seconds is None:  # compiling for the first time is part of what the user waits for
+        spent = time.monotonic() - begun
+        settings = settings.replace(seconds=max(1.0, settings.time_for(wanted.epochs * len(wanted.sizes)) - spent))
+    found = plan_by(method, wanted, settings)
     if as_json:
         print_json(found.as_dict())
     else:
@@ -114,7 +121,7 @@ def sample(
       streamtune provision sample CO1 --algorithm fssa:2 --largest 1.6:96 --out co1.json
       streamtune provision sample CMO2 --simulated --out cmo2.json
     """
-    from streamtune.labs.sampling import OPERATORS, ProcessSampler
+    from streamtune.labs.sampling import OPERATORS, ProcessSampler, check_provision
     from streamtune.provisioning.problem import ProvisioningError
     from streamtune.provisioning.sampling.algorithms import dsa, fssa, ladder, ours
     from streamtune.provisioning.sampling.physics import KNOWN, SimulatedSampler
@@ -123,6 +130,9 @@ def sample(
     if operator not in OPERATORS:
         raise ProvisioningError(f"unknown operator '{operator}': choose from {', '.join(OPERATORS)}")
     rungs = ladder(_provision(smallest, "--smallest"), _provision(largest, "--largest"), steps)
+    if not simulated:  # before the first of them is measured
+        for rung in (rungs[0], rungs[-1]):
+            check_provision(rung)
     sampler: Sampler = (
         SimulatedSampler(KNOWN[operator], seed=seed) if simulated else ProcessSampler(operator, state_mb=state_mb)
     )
@@ -170,6 +180,10 @@ def train(
     samples: Annotated[Path, typer.Argument(help="File that 'streamtune provision sample' wrote.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
     model: Annotated[str, typer.Option(help="ours (best by cross-validation), or a name: forest, svr…")] = "ours",
+    update: Annotated[
+        Path | None,
+        typer.Option(help="A model to renew: its samples of other provisions are kept, moved by the change seen."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of folds and forests.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -179,38 +193,100 @@ def train(
     Examples:
       streamtune provision train cmo1.json --out cmo1-model
       streamtune provision train cmo1.json --model forest --out cmo1-forest
+      streamtune provision train cmo1-new.json --update cmo1-model --out cmo1-model-2
     """
     from streamtune.provisioning.sampling.samples import read_samples
 
     check_target(target, "model of an operator")
     operator, taken = read_samples(samples)
+    from streamtune.provisioning.oprpm.drift import renewed
     from streamtune.provisioning.oprpm.model import train as learn
 
-    found = learn(operator, taken, model, seed)
+    if update is None:
+        found = learn(operator, taken, model, seed)
+    else:
+        found = renewed(_model_of(update, operator, samples, len(taken)), taken, keep_old=True, name=model, seed=seed)
     found.save(target)
     _print_model(found, as_json)
+
+
+@app.command()
+def check(
+    model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
+    samples: Annotated[Path, typer.Argument(help="New samples, a file that 'streamtune provision sample' wrote.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Does an operator still do what its model says? Exit code 1 where it does not: sample it, 'train --update'.
+
+    One sample that is far off, or many that are a little off to the same side, say no (CUSUM); noise does not.
+
+    \b
+    Examples:
+      streamtune provision check cmo1-model cmo1-new.json
+    """
+    from streamtune.cli.options import current_config
+    from streamtune.provisioning.sampling.samples import read_samples
+    from streamtune.provisioning.settings import DriftSettings
+
+    operator, taken = read_samples(samples)
+    from streamtune.provisioning.oprpm.drift import drift
+
+    known = _model_of(model, operator, samples, len(taken))
+    told = drift(known, taken, current_config().settings(DriftSettings))
+    if as_json:
+        print_json({"operator": operator, "samples": len(taken), "fits": told is None, "said": told})
+    else:
+        fits = f"{plain(operator)}: the model fits all {len(taken)} samples"
+        out.print(fits if told is None else plain(told), highlight=False, soft_wrap=True)
+    if told is not None:
+        raise typer.Exit(1)
+
+
+def _model_of(folder: Path, operator: str, samples: Path, count: int) -> OperatorModel:
+    """A model that new samples are held against: it must be one of their operator."""
+    from streamtune.provisioning.oprpm.model import OperatorModel
+    from streamtune.provisioning.problem import ProvisioningError
+
+    if count == 0:
+        raise ProvisioningError(f"{samples} holds no samples: take at least one with 'streamtune provision sample'")
+    found = OperatorModel.load(folder)
+    if found.operator != operator:
+        raise ProvisioningError(f"{folder} is a model of '{found.operator}', but {samples} has samples of '{operator}'")
+    return found
 
 
 @app.command()
 def show(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     provisions: Annotated[list[str] | None, typer.Option("--at", help="Predict at CORES:MIB; may be repeated.")] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="Price list (YAML or JSON): names the size whose records are cheapest.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a model: what it rests on, its error, and what it predicts; checks every file first.
 
+    With --prices: the cheapest size per record, of those of --at, or of those that were sampled.
+
     \b
     Examples:
       streamtune provision show cmo1-model --at 0.5:64 --at 1:96
+      streamtune provision show cmo1-model --prices prices.yaml
     """
+    from streamtune.provisioning.prices import load_prices
+
     asked = [_provision(text, "--at") for text in provisions or ()]
+    costs = None if prices is None else load_prices(prices)
     from streamtune.provisioning.oprpm.model import OperatorModel
 
-    _print_model(OperatorModel.load(model), as_json, asked)
+    _print_model(OperatorModel.load(model), as_json, asked, costs)
 
 
-def _print_model(model: OperatorModel, as_json: bool, at: list[Provision] | None = None) -> None:
+def _print_model(
+    model: OperatorModel, as_json: bool, at: list[Provision] | None = None, prices: PriceList | None = None
+) -> None:
     predicted = model.performance(at).tolist() if at else []
+    advice = None if prices is None else _advice(model, at or [], prices)
     answer = {
         "operator": model.operator,
         "model": model.name,
@@ -221,6 +297,7 @@ def _print_model(model: OperatorModel, as_json: bool, at: list[Provision] | None
             {"cpu": one.cpu, "memory_mb": one.memory_mb, "performance_per_s": rate}
             for one, rate in zip(at or [], predicted, strict=True)
         ],
+        **({} if prices is None else {"advice": None if advice is None else advice.model_dump()}),
     }
     if as_json:
         print_json(answer)
@@ -233,3 +310,20 @@ def _print_model(model: OperatorModel, as_json: bool, at: list[Provision] | None
     )
     for one, rate in zip(at or [], predicted, strict=True):
         out.print(f"{one.cpu:g} cores, {one.memory_mb:g} MiB: {rate:,.0f} records/s", highlight=False)
+    if advice is not None:
+        out.print(
+            f"cheapest per record: {advice.cpu:g} cores, {advice.memory_mb:g} MiB, "
+            f"{advice.per_million_records:.4g} per million records. On Flink: the size of a TaskManager "
+            "with one slot, plus what Flink itself needs",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _advice(model: OperatorModel, at: list[Provision], prices: PriceList) -> SizeAdvice | None:
+    from streamtune.provisioning.prices import cheapest_size
+    from streamtune.provisioning.sampling.samples import Provision
+
+    sampled = sorted({(one.cpu, one.memory_mb) for one in model.samples})
+    among = at or [Provision(cpu=cpu, memory_mb=memory) for cpu, memory in sampled]
+    return cheapest_size(among, model.performance(among).tolist(), prices)

@@ -65,14 +65,31 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     return content
 
 
-def read_rows(path: Path) -> list[list[str]]:
-    """The rows of a CSV file (also .gz) that are not empty."""
+def read_rows(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV file (also .gz), each with the line it ends in; an empty line is an empty row.
+
+    Empty lines at the end are none.
+    """
     content = read_bytes(path, MOST_CSV_BYTES)
     try:
         text = (_unpacked(content) if path.suffix == ".gz" else content).decode("utf-8")
-        return [row for row in csv.reader(io.StringIO(text)) if row]
+        reader = csv.reader(io.StringIO(text))
+        rows = [(reader.line_num, row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DocumentError(f"is not a CSV file: {_sentence(error)}") from error
+    while rows and not "".join(rows[-1][1]).strip() and len(rows[-1][1]) < 2:
+        rows.pop()
+    return rows
+
+
+def is_heading(cell: str) -> bool:
+    """A word above a column of numbers; neither a number with a slip in it nor nothing at all.
+
+    >>> [is_heading(cell) for cell in ("rate", "(1/s)", "12o", "-", "")]
+    [True, True, False, False, False]
+    """
+    cell = cell.strip()
+    return any(letter.isalpha() for letter in cell) and cell[0] not in "+-.0123456789"
 
 
 def _unpacked(content: bytes) -> bytes:

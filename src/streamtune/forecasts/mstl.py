@@ -19,6 +19,7 @@ class Mstl(PointForecaster):
     name = "mstl"
     origins = 8
     most_days = 28
+    most_steps = 10_000  # of a fine series the days before are left out: loess over minutes of weeks takes too long
 
     def least(self, series: RateSeries) -> int:
         return 2 * (series.day or len(series))
@@ -32,7 +33,8 @@ class Mstl(PointForecaster):
         except ImportError as error:
             raise ForecastError("MSTL needs statsforecast: pip install 'streamtune[forecasts]'") from error
 
-        values = series.values[-self.most_days * day :]
+        days = max(2, min(self.most_days, self.most_steps // day))
+        values = series.values[-days * day :]
         seasons = [day, 7 * day] if len(values) >= 21 * day else [day]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a constant series divides by its zero spread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ FORECASTERS: dict[str, Callable[[], Forecaster]] = {
     "boosting": QuantileBoosting,
     "mstl": Mstl,
 }
+# Fitted anew for every forecast.
+SLOW = ("mstl",)
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class BackTest:
 
 
 def candidates(series: RateSeries, settings: ForecastSettings) -> list[str]:
-    """The methods that this much past allows: without a season, what needs none."""
+    """The methods that this much past allows: without a season, what needs none; and what is installed."""
     for name in settings.methods:
         if name not in FORECASTERS:
             raise ForecastError(f"unknown forecaster '{name}': choose from {', '.join(FORECASTERS)}")
@@ -52,16 +55,16 @@ def candidates(series: RateSeries, settings: ForecastSettings) -> list[str]:
         ]
     else:
         usable = [name for name in settings.methods if name != "boosting" or len(split) >= split.season * 2 + 100]
-    return usable or ["naive"]
+    return [name for name in usable if name not in SLOW or find_spec("statsforecast") is not None] or ["naive"]
 
 
-def back_test(name: str, series: RateSeries, settings: ForecastSettings) -> BackTest:
+def back_test(name: str, series: RateSeries, settings: ForecastSettings, origins_wanted: int | None = None) -> BackTest:
     """Fit on the early part, forecast from points of the late part, compare with what came."""
     split = max(2, int(len(series) * (1 - settings.test_share)))
     horizon = min(settings.horizon, max(len(series) - split, 1))
     forecaster = FORECASTERS[name]()
     forecaster.fit(series.until(split), horizon, settings.levels)
-    origins = np.unique(np.linspace(split, len(series) - 1, settings.origins).astype(int))
+    origins = np.unique(np.linspace(split, len(series) - 1, origins_wanted or settings.origins).astype(int))
     predicted, actual, ahead = [], [], []
     for origin in origins:
         truth = series.values[origin : origin + horizon]
@@ -105,8 +108,18 @@ def _measured(
 
 
 def choose(series: RateSeries, settings: ForecastSettings) -> list[BackTest]:
-    """All candidates, best first."""
-    return sorted((back_test(name, series, settings) for name in candidates(series, settings)), key=lambda t: t.loss)
+    """All candidates, best first.
+
+    A slow method is tested from fewer points: it comes first where it beats the best of the others on the same ones.
+    """
+    usable = candidates(series, settings)
+    quick, slow = ([name for name in usable if (name in SLOW) == is_slow] for is_slow in (False, True))
+    ranked = sorted((back_test(name, series, settings) for name in quick), key=lambda test: test.loss)
+    for name in slow:
+        test = back_test(name, series, settings, settings.slow_origins)
+        rival = back_test(ranked[0].method, series, settings, settings.slow_origins) if ranked else None
+        ranked.insert(0 if rival is None or test.loss < rival.loss else 1, test)
+    return ranked
 
 
 def forecast(series: RateSeries, settings: ForecastSettings | None = None) -> Forecast:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from streamtune.dataflow.documents import DocumentError, read_rows
+from streamtune.dataflow.documents import DocumentError, is_heading, read_rows
 from streamtune.errors import StreamTuneError
 
 Floats = npt.NDArray[np.float64]
@@ -116,22 +116,23 @@ def read_series(path: Path, *, step_s: float | None = None, longest_gap: int = 1
 
     The time is ISO (2026-11-18 02:45:00), a number of seconds, or a number of minutes where the header says ``minute``.
     """
-    rows = _rows(path)
-    if rows and len(rows[0]) < 2:
-        raise ForecastError(f"{path}: each line needs a time and a rate, but the first is {','.join(rows[0])!r}")
-    factor = 60.0 if rows and rows[0][0].strip().lower() == "minute" else 1.0
+    rows = [(line, row) for line, row in _rows(path) if row]  # times say what is missing, empty lines do not matter
+    first = rows[0][1] if rows else []
+    if rows and len(first) < 2:
+        raise ForecastError(f"{path}: each line needs a time and a rate, but the first is {','.join(first)!r}")
+    factor = 60.0 if rows and first[0].strip().lower() == "minute" else 1.0
     moments: list[tuple[float, float]] = []
-    for line, row in enumerate(rows, start=1):
+    for place, (line, row) in enumerate(rows):
         try:
             moments.append((factor * _seconds(row[0]), float(row[1])))
         except (ValueError, IndexError):
-            if line > 1:
+            if place > 0 or not is_heading(row[1]):
                 text = ",".join(row)
                 raise ForecastError(f"{path}, line {line}: expected a time and a rate, but got {text!r}") from None
     return series_of(moments, step_s=step_s, longest_gap=longest_gap, place=str(path))
 
 
-def _rows(path: Path) -> list[list[str]]:
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
     try:
         return read_rows(path)
     except DocumentError as error:

@@ -42,19 +42,28 @@ def _prepared() -> list[bytes]:
     return [packed(generator.integers(0, 1 << 40, _BATCH).tolist()) for _ in range(2048)]
 
 
+def check_provision(provision: Provision) -> None:
+    """Refuse what cannot be measured on this machine, before anything is started."""
+    if provision.memory_mb < INTERPRETER_MB:
+        raise ProvisioningError(
+            f"{provision.memory_mb:g} MiB cannot hold the interpreter: give at least {INTERPRETER_MB:g} MiB"
+        )
+    cores, memory_mb = os.cpu_count() or 1, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
+    if provision.cpu > cores:
+        raise ProvisioningError(f"{provision.cpu:g} cores cannot be sampled: this machine has {cores}")
+    if provision.memory_mb > memory_mb:
+        raise ProvisioningError(
+            f"{provision.memory_mb:.0f} MiB cannot be sampled: this machine has {memory_mb:.0f} MiB. Give less"
+        )
+
+
 class RunningInstance:
     """One operator instance under limits; a context manager that ends process, group and files."""
 
     def __init__(self, operator: str, provision: Provision, hierarchy: Hierarchy, state_mb: float) -> None:
         if operator not in OPERATORS:
             raise ProvisioningError(f"unknown operator '{operator}': choose from {', '.join(OPERATORS)}")
-        if provision.memory_mb < INTERPRETER_MB:
-            raise ProvisioningError(
-                f"{provision.memory_mb:g} MiB cannot hold the interpreter: give at least {INTERPRETER_MB:g} MiB"
-            )
-        cores = os.cpu_count() or 1
-        if provision.cpu > cores:
-            raise ProvisioningError(f"{provision.cpu:g} cores cannot be sampled: this machine has {cores}")
+        check_provision(provision)
         self.folder = Path(tempfile.mkdtemp(prefix="streamtune-sample-"))
         self.group = ResourceGroup(hierarchy, f"streamtune-{os.getpid()}-{next(_numbers)}")
         try:

@@ -18,8 +18,9 @@ from streamtune.provisioning.search import STEPS_A_SECOND, Found, search
 from streamtune.provisioning.settings import SolverSettings
 
 Counts = npt.NDArray[np.int64]
-# With more sizes the paper's candidates take longer than the search itself.
-_QCESA_SIZES = 4
+_RIVALS_SHARE = 0.4  # of the time, at most, for each plan that ours must not cost more than
+_PEAK_SECONDS = 2.0
+_LEAST_SEARCH = 0.2
 
 
 def plan_exact(problem: Problem, settings: SolverSettings | None = None) -> ProvisionPlan:
@@ -34,27 +35,42 @@ def plan_exact(problem: Problem, settings: SolverSettings | None = None) -> Prov
     """
     begun = time.perf_counter()
     settings = settings or SolverSettings()
-    whole = Instance.of(problem)
-    counts, bound = np.zeros((whole.epochs, whole.sizes), dtype=np.int64), 0.0
+    whole, unit = Instance.of(problem).in_shares()
+    counts, bound, rivals = np.zeros((whole.epochs, whole.sizes), dtype=np.int64), 0.0, list[Counts]()
     has_initial = whole.initial is not None and bool(whole.initial.any())
     if whole.workload.max() > 0 or has_initial:
         useful = np.flatnonzero(whole.performance > 0)
         if len(useful):
             part = whole.only(useful)
             columns = useful[undominated(part.performance, part.price, part.initial)]
-            found = _solve(whole.only(columns), settings)
+            found, rivals = _solve(whole.only(columns), problem, settings)
             counts[:, columns] = found.counts
             bound = found.bound
         if whole.initial is not None:
             bound += _dismiss_useless(whole, counts)
-    plan = checked_plan(problem, counts, "exact", bound, time.perf_counter() - begun)
-    if plan.is_optimal or len(problem.sizes) > _QCESA_SIZES:
-        return plan
-    with suppress(ProvisioningError):  # a search that stopped short must not cost more than the paper's plan
-        rival = plan_qcesa(problem)
-        if rival.costs.total < plan.costs.total:
-            return checked_plan(problem, rival.counts, "exact", bound, time.perf_counter() - begun)
-    return plan
+    counts = min([counts, *rivals], key=whole.cost)  # of equal ones the first, which is ours
+    return checked_plan(problem, counts, "exact", bound * unit, time.perf_counter() - begun)
+
+
+def plan_held_peak(problem: Problem, seconds: float) -> Counts:
+    """The cheapest combination that serves the highest workload, from the first epoch to the last."""
+    sizes = tuple(size.model_copy(update={"price": size.price * problem.epochs}) for size in problem.sizes)
+    wanted = problem.model_copy(update={"workload": (max(problem.workload),), "sizes": sizes})
+    return np.repeat(plan_exact(wanted, SolverSettings(seconds=seconds)).counts, problem.epochs, axis=0)
+
+
+def _rivals(problem: Problem, seconds: float) -> list[Counts]:
+    """Plans that a search which stops short must not cost more than; those with one size are where it begins.
+
+    The paper's is left out where its candidates alone would take more than ``seconds``.
+    """
+    found = []
+    if problem.epochs > 1:
+        found.append(plan_held_peak(problem, min(_PEAK_SECONDS, seconds)))
+    most = affordable_states(Instance.of(problem), STEPS_A_SECOND * seconds / 2)
+    with suppress(ProvisioningError):
+        found.append(plan_qcesa(problem, most).counts)
+    return found
 
 
 def _dismiss_useless(whole: Instance, counts: Counts) -> float:
@@ -68,18 +84,23 @@ def _dismiss_useless(whole: Instance, counts: Counts) -> float:
     return cost
 
 
-def _solve(instance: Instance, settings: SolverSettings) -> Found:
+def _solve(instance: Instance, problem: Problem, settings: SolverSettings) -> tuple[Found, list[Counts]]:
+    """A plan with its bound, and what it has to be compared with where it is not the optimum."""
+    begun = time.perf_counter()
     if instance.sizes == 1:
         needed = needed_counts(instance.workload, float(instance.performance[0]))
         before = None if instance.initial is None else int(instance.initial[0])
         counts = plan_one_size(needed, float(instance.price[0]), instance.start_cost, instance.stop_cost, before)[
             :, None
         ]
-        return Found(counts, instance.cost(counts))
+        return Found(counts, instance.cost(counts)), []
     limits = instance.limits()
-    steps = min(settings.exact_steps, 0.8 * STEPS_A_SECOND * settings.time_for(instance.epochs * instance.sizes))
+    seconds = settings.time_for(instance.epochs * instance.sizes)
+    steps = min(settings.exact_steps, 0.8 * STEPS_A_SECOND * seconds)
     programme = Programme.of(instance, limits, affordable_states(instance, steps))
     if programme is not None:
         value, counts = programme.solve()
-        return Found(counts, value)
-    return search(instance, limits, settings.time_for(instance.epochs * instance.sizes), settings.gap, settings.seed)
+        return Found(counts, value), []
+    rivals = _rivals(problem, _RIVALS_SHARE * seconds)
+    left = max(begun + seconds - time.perf_counter(), _LEAST_SEARCH * seconds)
+    return search(instance, limits, left, settings.gap, settings.seed), rivals

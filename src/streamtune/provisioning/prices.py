@@ -71,3 +71,40 @@ def sizes_for(
         )
         for one, rate in zip(provisions, performance_per_s, strict=True)
     )
+
+
+class SizeAdvice(Frozen):
+    """A size and what it costs to have a record served by it."""
+
+    cpu: float
+    memory_mb: float
+    performance_per_s: float
+    per_hour: float
+    per_million_records: float
+
+
+def cheapest_size(
+    provisions: Sequence[Provision], performance_per_s: Sequence[float], prices: PriceList
+) -> SizeAdvice | None:
+    """The provision whose records are cheapest; the smaller one of equals, none where none serves anything.
+
+    >>> small, large = Provision(cpu=1, memory_mb=1024), Provision(cpu=2, memory_mb=1024)
+    >>> prices = PriceList(per_core_hour=0.03, per_gib_hour=0.006)
+    >>> advice = cheapest_size([small, large], [100.0, 190.0], prices)
+    >>> advice.cpu, round(advice.per_hour, 6), round(advice.per_million_records, 6)
+    (2.0, 0.066, 0.096491)
+    """
+    found = []
+    for one, rate in zip(provisions, performance_per_s, strict=True):
+        if rate > 0:
+            hour = prices.per_epoch(one.cpu, one.memory_mb, 3600)
+            record = hour / (3600 * rate) * 1e6
+            advice = SizeAdvice(
+                cpu=one.cpu,
+                memory_mb=one.memory_mb,
+                performance_per_s=float(rate),
+                per_hour=hour,
+                per_million_records=record,
+            )
+            found.append(advice)
+    return min(found, key=lambda one: (one.per_million_records, one.cpu, one.memory_mb), default=None)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from streamtune.dataflow.documents import DocumentError, read_document, read_rows
+from streamtune.dataflow.documents import DocumentError, is_heading, read_document, read_rows
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 
@@ -145,14 +145,16 @@ def read_workload(path: Path) -> list[float]:
     except DocumentError as error:
         raise ProvisioningError(f"{path} {error.problem}") from error
     values: list[float] = []
-    for line, row in enumerate(rows, start=1):
+    for place, (line, row) in enumerate(rows):
+        last = row[-1].strip() if row else ""
         try:
-            values.append(float(row[-1]))
+            values.append(float(last))
         except ValueError:
-            if line == 1:
+            if place == 0 and is_heading(last):
                 continue
+            got = repr(last) if last else "nothing"
             raise ProvisioningError(
-                f"{path}, line {line}: expected records/s, but got {row[-1]!r}. Fill the gap or remove the epoch"
+                f"{path}, line {line}: expected records/s, but got {got}. Fill the gap or remove the epoch"
             ) from None
     if not values:
         raise ProvisioningError(f"{path} holds no workload: it needs one number per epoch")

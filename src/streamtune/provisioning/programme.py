@@ -16,6 +16,8 @@ from streamtune.provisioning.problem import Problem
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+_SHARE_BITS = 40
+_MOST_PARTS = 5000
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,25 @@ class Instance:
     def sizes(self) -> int:
         return len(self.price)
 
+    def in_shares(self) -> tuple[Instance, float]:
+        """The same with prices and costs as multiples of one unit, and what that is.
+
+        Whole multiples wherever prices have a common divisor, else so few digits that sums are exact: the same problem
+        in other prices has the same plan. Which of two equal ones is taken would else depend on how the products of
+        prices happened to be rounded.
+        """
+        given = np.array([*self.price, self.start_cost, self.stop_cost])
+        largest = float(given.max())
+        if largest == 0:
+            return self, 1.0
+        shares = given / largest
+        wholes = shares[None, :] * np.arange(1, _MOST_PARTS + 1)[:, None]
+        is_whole = (np.abs(wholes - np.round(wholes)) <= 1e-11 * wholes).all(axis=1)
+        parts = int(is_whole.argmax()) + 1 if is_whole.any() else 0
+        told = np.round(shares * parts) if parts else _rounded(shares)
+        replaced = replace(self, price=told[:-2], start_cost=float(told[-2]), stop_cost=float(told[-1]))
+        return replaced, largest / max(parts, 1)
+
     def only(self, columns: Sequence[int] | Counts, workload: Floats | None = None) -> Instance:
         """The same with some of the sizes, and perhaps another workload."""
         chosen = np.asarray(columns, dtype=np.int64)
@@ -66,6 +87,12 @@ class Instance:
         return capacity_limits(
             self.workload, self.performance, self.price, self.start_cost, self.stop_cost, self.initial
         )
+
+
+def _rounded(values: Floats) -> Floats:
+    """To so many binary digits that a product by a factor, divided by it again, comes back the same."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**_SHARE_BITS) / 2.0**_SHARE_BITS, exponent))
 
 
 @dataclass

@@ -27,22 +27,25 @@ MOST_CANDIDATES = 2_000_000
 _MOST_BYTES = 4e9
 
 
-def plan_qcesa(problem: Problem) -> ProvisionPlan:
-    """The paper's plan: optimal among its candidates, which leave the optimum of Eq. 1 out now and then."""
+def plan_qcesa(problem: Problem, most: int = MOST_CANDIDATES) -> ProvisionPlan:
+    """The paper's plan: optimal among its candidates, which leave the optimum of Eq. 1 out now and then.
+
+    More than ``most`` candidates are refused.
+    """
     begun = time.perf_counter()
-    instance = Instance.of(problem)
+    instance = Instance.of(problem).in_shares()[0]
     usable = [column for column in range(instance.sizes) if instance.performance[column] > 0]
     counts = np.zeros((instance.epochs, instance.sizes), dtype=np.int64)
     if instance.workload.max() > 0:
         part = instance.only(usable)
-        counts[:, usable] = _sequence(part, _candidates(part))
+        counts[:, usable] = _sequence(part, _candidates(part, min(most, MOST_CANDIDATES)))
     return checked_plan(problem, counts, "qcesa", 0.0, time.perf_counter() - begun)
 
 
-def _candidates(instance: Instance) -> Lattice:
+def _candidates(instance: Instance, most: int) -> Lattice:
     """All combinations up to the peak, and one instance beyond."""
     peak = float(instance.workload.max())
-    lattice = build_lattice(instance.performance, peak, MOST_CANDIDATES)
+    lattice = build_lattice(instance.performance, peak, most)
     if lattice is None or 2.0 * instance.epochs * len(lattice) > _MOST_BYTES:
         raise ProvisioningError(
             f"qcesa: {instance.sizes} sizes at a peak of {peak:g} records/s have too many candidates for Algorithm 2: "
@@ -58,6 +61,7 @@ def _sequence(instance: Instance, lattice: Lattice) -> npt.NDArray[np.int64]:
         change = lattice.states - instance.initial
         value = instance.start_cost * np.maximum(change, 0).sum(axis=1)
         value = value + instance.stop_cost * np.maximum(-change, 0).sum(axis=1)
+    running = lattice.states @ instance.price
     is_within = lattice.capacity <= peak * (1 + SLACK)
     moves = np.full((2, instance.epochs, len(lattice)), -1, dtype=np.int8)
     for epoch in range(instance.epochs):
@@ -66,7 +70,7 @@ def _sequence(instance: Instance, lattice: Lattice) -> npt.NDArray[np.int64]:
             _change(lattice.up, lattice.down, value, start, stop, moves[0, epoch], moves[1, epoch])
         serves = lattice.capacity >= instance.workload[epoch] * (1 - SLACK)
         allowed = serves & is_within if (serves & is_within).any() else serves
-        value = np.where(allowed, value + lattice.states @ instance.price, np.inf)
+        value = np.where(allowed, value + running, np.inf)
     last = int(np.argmin(value))
     path = np.empty(instance.epochs, dtype=np.int64)
     for epoch in range(instance.epochs - 1, -1, -1):

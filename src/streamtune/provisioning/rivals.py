@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.provisioning.descent import single_size_plan
-from streamtune.provisioning.exact import plan_exact
+from streamtune.provisioning.exact import plan_held_peak
 from streamtune.provisioning.levels import needed_counts, plan_one_size
 from streamtune.provisioning.plans import Costs, ProvisionPlan, checked_plan, costs_of
 from streamtune.provisioning.problem import Problem, ProvisioningError
 from streamtune.provisioning.programme import Instance
-from streamtune.provisioning.settings import SolverSettings
 
 Counts = npt.NDArray[np.int64]
 
@@ -36,11 +35,7 @@ def plan_cba(problem: Problem, size_name: str) -> ProvisionPlan:
 def plan_peak(problem: Problem) -> ProvisionPlan:
     """Peak all day: the cheapest combination that serves the highest workload, from the first epoch to the last."""
     begun = time.perf_counter()
-    peak = (max(problem.workload),)
-    sizes = tuple(size.model_copy(update={"price": size.price * problem.epochs}) for size in problem.sizes)
-    wanted = problem.model_copy(update={"workload": peak, "sizes": sizes})
-    one_epoch = plan_exact(wanted, SolverSettings(seconds=2))
-    counts = np.repeat(one_epoch.counts, problem.epochs, axis=0)
+    counts = plan_held_peak(problem, 2.0)
     return checked_plan(problem, counts, "peak", 0.0, time.perf_counter() - begun)
 
 

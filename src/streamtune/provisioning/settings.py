@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from streamtune.settings import LARGEST_SEED, Settings
+
+# Of a minute in all: the command itself has to start, and to print what was found.
+_LARGE_S = 52.0
 
 
 class DriftSettings(Settings):
@@ -19,7 +24,7 @@ class SolverSettings(Settings):
     """How long to work, and what is good enough."""
 
     seconds: float | None = Field(
-        default=None, gt=0, description="time to spend; by default 8 s, and 55 s above 2,000 epochs × sizes"
+        default=None, gt=0, description="time to spend; by default 8 s, and 52 s above 2,000 epochs × sizes"
     )
     gap: float = Field(default=0.001, ge=0, lt=1, description="stop early at this proven gap")
     exact_steps: float = Field(
@@ -31,7 +36,7 @@ class SolverSettings(Settings):
         """For a problem of so many epochs × sizes."""
         if self.seconds is not None:
             return self.seconds
-        return 8.0 if cells <= 2000 else 55.0
+        return 8.0 if cells <= 2000 else _LARGE_S
 
 
 class AheadSettings(Settings):
@@ -52,6 +57,12 @@ class AheadSettings(Settings):
         "counts where the price list has a price for being short",
     )
     largest: int | None = Field(default=None, ge=1, description="most instances of an operator, where limited")
+    cover: float = Field(
+        default=0.99, gt=0, le=1, description="share of epochs that a learnt level has to cover on the job's own past"
+    )
+    levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(0.5, 0.9, 0.95, 0.98, 0.995), min_length=1, description="levels of the forecast to learn from"
+    )
 
 
 class DsaSettings(Settings):

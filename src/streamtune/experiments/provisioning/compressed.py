@@ -48,6 +48,12 @@ from streamtune.tuners.streamtune import StreamTune
 Floats = npt.NDArray[np.float64]
 _CHANGES_PER_HOUR = 12  # of the trace
 _MOST_HOURS = 1.1  # over reactive StreamTune's
+_QUICK = (
+    "naive",
+    "seasonal-naive",
+    "anchored-seasonal",
+    "boosting",
+)  # no time for MSTL
 _HOLDS_PER_EPOCH = 5  # moments of an epoch that the simulator's books tell apart
 
 
@@ -133,7 +139,8 @@ class CompressedDay:
         values = whole.values * peak_rate(spec, study.peak_instances) / max(highest, 1e-12)
         first = day * per_day
         past = RateSeries(values[:first], study.epoch_s, whole.start_s)
-        name = choose(past, ForecastSettings(horizon=study.horizon, levels=LEVELS))[0].method
+        candidates = ForecastSettings(horizon=study.horizon, levels=LEVELS, methods=_QUICK)
+        name = choose(past, candidates)[0].method
         foreseen = Foreseen(FORECASTERS[name](), past, horizon=study.horizon, levels=LEVELS, level=LEVELS[-1])
         return cls(trace, spec, np.maximum(values[first : first + per_day], 1.0), past, name, foreseen)
 

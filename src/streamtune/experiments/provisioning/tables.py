@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamtune.labs.sampling import OPERATORS, ProcessSampler
-from streamtune.provisioning.oprpm.model import best_settings, train
-from streamtune.provisioning.oprpm.regressors import NAMES, regressor
+from streamtune.labs.sampling import ProcessSampler
+from streamtune.provisioning.oprpm.model import train
+from streamtune.provisioning.oprpm.regressors import NAMES
+from streamtune.provisioning.problem import ProvisioningError
 from streamtune.provisioning.sampling.algorithms import dsa, fssa, ladder, ours
 from streamtune.provisioning.sampling.physics import KNOWN, SimulatedSampler
 from streamtune.provisioning.sampling.samples import Convergence, Provision, Sample, Sampler
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[str], None]
+AGAIN, FLOOR = "FSSA1 again", "noise floor"
 LARGEST = {"CO1": 1.6, "CO2": 1.2, "CMO1": 1.2, "CMO2": 1.2}
 
 
@@ -46,56 +48,43 @@ def sampler_for(operator: str, *, real: bool, convergence: Convergence, seed: in
     return SimulatedSampler(KNOWN[operator], noise=0.03, seed=seed)
 
 
-def sampled(operator: str, sampler: Sampler, steps: int) -> dict[str, list[Sample]]:
-    """The samples of every algorithm; a second pass of FSSA₁ tells the noise floor."""
-    provisions = rungs(operator, steps)
-    found = {f"FSSA{step}": fssa(provisions, sampler, step) for step in (1, 2, 3, 4, 5)}
-    found["DSA"] = dsa(provisions, sampler)
-    found["ours"] = ours(provisions, sampler)
-    found["FSSA1 again"] = fssa(provisions, sampler, 1)
-    return found
+METHODS = ("FSSA1", "FSSA2", "FSSA3", "FSSA4", "FSSA5", "DSA", "ours", AGAIN)
 
 
-def table_2(samples: dict[str, list[Sample]], operator: str, *, model: str = "ours", seed: int = 0) -> list[Row]:
-    """Errors of a model of each algorithm's samples on FSSA₁'s provisions; the truth is FSSA₁'s mean of two passes.
+def sampled_by(method: str, provisions: Sequence[Provision], sampler: Sampler) -> list[Sample]:
+    """The samples of one algorithm; a second pass of FSSA₁ tells the noise floor."""
+    if method in ("DSA", "ours"):
+        return {"DSA": dsa, "ours": ours}[method](provisions, sampler)
+    return fssa(provisions, sampler, int(method.split()[0].removeprefix("FSSA")))
 
-    ``FSSA1 again`` as a method is the noise floor: one pass against the other. Below it nothing is ranked.
+
+def sampling_row(samples: dict[str, list[Sample]], operator: str, method: str, *, seed: int = 0) -> Row:
+    """Table 2: error of a model of an algorithm's samples on FSSA₁'s provisions; the truth is the mean of two passes.
+
+    The second pass itself is the noise floor, one pass against the other: below it nothing is ranked. FSSA₁'s own
+    readings are half of the truth, which favours it.
     """
-    first, second = samples["FSSA1"], samples["FSSA1 again"]
+    first, second, taken = samples["FSSA1"], samples[AGAIN], samples[method]
     truth = np.array([(a.performance_per_s + b.performance_per_s) / 2 for a, b in zip(first, second, strict=True)])
     span = max(float(np.ptp(truth)), 1e-12)
-    rows = []
-    for method, taken in samples.items():
-        if method == "FSSA1 again":
-            predicted = np.array([one.performance_per_s for one in first])
-            reference = np.array([one.performance_per_s for one in second])
-            rows.append(_row(operator, "noise floor", (predicted - reference) / span / np.sqrt(2), taken))
-            continue
-        fitted = train(operator, taken, model, seed)
-        rows.append(_row(operator, method, (fitted.performance(first) - truth) / span, taken))
-    return rows
+    if method == AGAIN:
+        apart = np.array([a.performance_per_s - b.performance_per_s for a, b in zip(first, second, strict=True)])
+        return _row(operator, FLOOR, apart / span / np.sqrt(2), taken)
+    return _row(operator, method, (train(operator, taken, seed=seed).performance(first) - truth) / span, taken)
 
 
-def table_3(samples: dict[str, list[Sample]], operator: str, *, repeats: int = 10) -> list[Row]:
-    """Every model trained on DSA's samples and tested on FSSA₁'s, as the paper does; settings by grid and ten folds."""
+def model_row(samples: dict[str, list[Sample]], operator: str, name: str, *, repeats: int = 10) -> Row:
+    """Table 3: a model trained on DSA's samples and tested on FSSA₁'s, as in the paper; settings by grid and folds."""
     train_on, test = samples["DSA"], samples["FSSA1"]
     truth = np.array([one.performance_per_s for one in test])
     span = max(float(np.ptp(truth)), 1e-12)
-    rows = []
-    for name in (*NAMES, "ours"):
-        errors, absolute = [], []
-        for seed in range(repeats):
-            if name == "ours":
-                predicted = train(operator, train_on, "ours", seed).performance(test)
-            else:
-                settings = best_settings(name, train_on, seed)[0]
-                predicted = regressor(name, seed, **settings).fit(train_on).predict(test)
-            off = (predicted - truth) / span
-            errors.append(float(np.sqrt(np.mean(off**2))))
-            absolute.append(float(np.mean(np.abs(off))))
-        mean, mae, spread = float(np.mean(errors)), float(np.mean(absolute)), float(np.std(errors))
-        rows.append(Row(operator, name, mean, mae, len(train_on), spread=spread))
-    return rows
+    errors, absolute = [], []
+    for seed in range(repeats):
+        off = (train(operator, train_on, name, seed).performance(test) - truth) / span
+        errors.append(float(np.sqrt(np.mean(off**2))))
+        absolute.append(float(np.mean(np.abs(off))))
+    mean, mae, spread = float(np.mean(errors)), float(np.mean(absolute)), float(np.std(errors))
+    return Row(operator, name, mean, mae, len(train_on), spread=spread)
 
 
 def _row(operator: str, method: str, off: Floats, taken: Sequence[Sample]) -> Row:
@@ -103,24 +92,58 @@ def _row(operator: str, method: str, off: Floats, taken: Sequence[Sample]) -> Ro
     return Row(operator, method, float(np.sqrt(np.mean(off**2))), float(np.mean(np.abs(off))), len(taken), seconds)
 
 
-def run_tables(
-    *,
-    real: bool,
-    steps: int,
-    repeats: int,
-    convergence: Convergence,
-    progress: Progress,
-    operators: Sequence[str] = OPERATORS,
-) -> dict[str, Any]:
-    """Both tables for all operators, with the samples they rest on."""
-    result: dict[str, Any] = {"real": real, "steps": steps, "table_2": [], "table_3": [], "samples": {}}
-    for operator in operators:
-        progress(f"sampling {operator}")
-        taken = sampled(operator, sampler_for(operator, real=real, convergence=convergence, seed=1), steps)
-        result["samples"][operator] = {
-            method: [one.model_dump(exclude_none=True) for one in rows] for method, rows in taken.items()
-        }
-        result["table_2"] += [asdict(row) for row in table_2(taken, operator)]
-        progress(f"models of {operator}")
-        result["table_3"] += [asdict(row) for row in table_3(taken, operator, repeats=repeats)]
-    return result
+@dataclass
+class Tables:
+    """Both tables with the samples they rest on; what is there is not made again, so a run that was stopped goes on.
+
+    ``keep`` is given all of it after every algorithm's samples and every row.
+    """
+
+    found: dict[str, Any]
+    keep: Callable[[dict[str, Any]], None]
+    progress: Progress
+    real: bool
+    steps: int
+    repeats: int
+    convergence: Convergence
+
+    def __post_init__(self) -> None:
+        wanted = {"real": self.real, "steps": self.steps}
+        for name, value in wanted.items():
+            if self.found.get(name, value) != value:
+                raise ProvisioningError(
+                    f"tables were begun with {name} {self.found[name]}, but got {value}: remove the file to start anew"
+                )
+        self.found |= wanted
+        for name, empty in (("table_2", []), ("table_3", []), ("samples", {})):
+            self.found.setdefault(name, empty)
+
+    def add(self, operator: str) -> None:
+        """Whatever is missing of one operator."""
+        samples = self._samples(operator)
+        for method in METHODS:
+            if not self._has("table_2", operator, FLOOR if method == AGAIN else method):
+                self._keep("table_2", sampling_row(samples, operator, method))
+        for name in (*NAMES, "ours"):
+            if not self._has("table_3", operator, name):
+                self.progress(f"model {name} of {operator}")
+                self._keep("table_3", model_row(samples, operator, name, repeats=self.repeats))
+
+    def _samples(self, operator: str) -> dict[str, list[Sample]]:
+        kept = self.found["samples"].setdefault(operator, {})
+        missing = [method for method in METHODS if method not in kept]
+        if missing:
+            sampler = sampler_for(operator, real=self.real, convergence=self.convergence, seed=1)
+        for method in missing:
+            self.progress(f"sampling {operator} by {method}")
+            taken = sampled_by(method, rungs(operator, self.steps), sampler)
+            kept[method] = [one.model_dump(exclude_none=True) for one in taken]
+            self.keep(self.found)
+        return {method: [Sample.model_validate(one) for one in kept[method]] for method in METHODS}
+
+    def _has(self, table: str, operator: str, method: str) -> bool:
+        return any((row["operator"], row["method"]) == (operator, method) for row in self.found[table])
+
+    def _keep(self, table: str, row: Row) -> None:
+        self.found[table].append(asdict(row))
+        self.keep(self.found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamtune.provisioning.oprpm.model import OperatorModel, train
@@ -38,7 +39,15 @@ class DriftDetector:
         )
 
 
-def renewed(model: OperatorModel, fresh: list[Sample], keep_old: bool = False) -> OperatorModel:
+def drift(model: OperatorModel, samples: Sequence[Sample], settings: DriftSettings | None = None) -> str | None:
+    """What the first of ``samples`` that a model no longer explains says; None where it fits all of them."""
+    detector = DriftDetector(model, settings or DriftSettings())
+    return next((told for told in map(detector.see, samples) if told is not None), None)
+
+
+def renewed(
+    model: OperatorModel, fresh: Sequence[Sample], keep_old: bool = False, name: str = "ours", seed: int | None = None
+) -> OperatorModel:
     """A model of fresh samples; old ones at other provisions are scaled by the change seen and kept if asked for."""
     samples = list(fresh)
     if keep_old:
@@ -52,4 +61,4 @@ def renewed(model: OperatorModel, fresh: list[Sample], keep_old: bool = False) -
             for old in model.samples
             if (old.cpu, old.memory_mb) not in known
         ]
-    return train(model.operator, samples, seed=model.seed)
+    return train(model.operator, samples, name, model.seed if seed is None else seed)

@@ -20,7 +20,6 @@ from streamtune.sealed import read_sealed, write_sealed
 Floats = npt.NDArray[np.float64]
 FORMAT = "streamtune-oprpm"
 VERSION = 1
-OURS = ("gaussian-process", "monotone-spline", "physical", "monotone-boosting", "forest")
 _LEAST = 4
 
 
@@ -86,7 +85,7 @@ def train(operator: str, samples: Sequence[Sample], name: str = "ours", seed: in
         raise ProvisioningError(f"{len(samples)} samples of '{operator}' are too few: take at least {_LEAST}")
     if name != "ours" and name not in NAMES:
         raise ProvisioningError(f"unknown model '{name}': choose ours, {', '.join(NAMES)}")
-    wanted = OURS if name == "ours" else (name,)
+    wanted = NAMES if name == "ours" else (name,)
     tried = {}
     for one in wanted:
         settings, error = best_settings(one, samples, seed, use_grid=name != "ours")

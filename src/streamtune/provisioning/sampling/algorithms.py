@@ -106,7 +106,7 @@ def ours(
     settings = settings or SamplingSettings()
     price = price or (lambda provision: provision.cpu)
     walk = Walk(provisions, sampler)
-    most = max(settings.least, int(np.ceil(settings.share * len(provisions))))
+    most = max(settings.least, int(settings.share * len(provisions) + 1e-9))  # a share that may not be exceeded
     prices = np.array([price(one) for one in provisions])
     for position in (0, len(provisions) - 1, len(provisions) // 2):
         walk.measure(position)
