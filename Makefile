@@ -242,7 +242,7 @@ bench-kill: $(STAMP) java  ## kill -9 of everything that writes, at its steps an
 	@KILLS=$(KILLS) LEARN_ON_SPARK=1 TUNE_ON_ENGINES=1 $(BIN)/python benchmarks/kill_processes.py
 
 bench-provisioning: $(STAMP)  ## QEScalor's tables and figures, plan times, proactive against reactive (hours, resumable; tables as root)
-	@$(BIN)/python benchmarks/provisioning.py times tables costs coverage proactive days flink-choice flink report
+	@$(BIN)/python benchmarks/provisioning.py times tables costs coverage forecasts proactive days flink-choice flink report
 
 bench-service: $(STAMP)  ## what a fleet of 100, 300 and 1,000 jobs costs the service (a quarter of an hour, with nothing beside it)
 	@$(BIN)/python benchmarks/service_fleet.py --results benchmarks/results/service.json

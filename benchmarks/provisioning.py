@@ -3,7 +3,7 @@
     python benchmarks/provisioning.py all --tiny          a few minutes, to see that it runs
     python benchmarks/provisioning.py tables              Table 2 and 3 on real operators (control groups, as root)
     python benchmarks/provisioning.py tables --operator CO1   one operator; others measured before are kept
-    python benchmarks/provisioning.py costs coverage proactive days times
+    python benchmarks/provisioning.py costs coverage forecasts proactive days times
     python benchmarks/provisioning.py flink-choice flink  proactive against reactive on a real Flink (quiet machine)
     python benchmarks/provisioning.py report              docs/results/provisioning.md from the results
 
@@ -28,11 +28,13 @@ import provisioning_flink
 from streamtune.experiments.provisioning.compressed import CompressedStudy
 from streamtune.experiments.provisioning.costs import coverage, total_costs
 from streamtune.experiments.provisioning.days import DayStudy, compared_days, day_rows
+from streamtune.experiments.provisioning.forecast_errors import forecast_errors
 from streamtune.experiments.provisioning.proactive import ProactiveStudy, compared, is_perfect, is_reactive, study
 from streamtune.experiments.provisioning.report import write_report
 from streamtune.experiments.provisioning.tables import Tables
 from streamtune.experiments.provisioning.traces import SEASONAL
 from streamtune.experiments.provisioning.verdicts import on_tables
+from streamtune.forecasts.selection import FORECASTERS
 from streamtune.labs.sampling import OPERATORS
 from streamtune.outputs import write_whole
 from streamtune.provisioning.exact import plan_exact
@@ -124,6 +126,18 @@ def covered(tiny: bool) -> dict[str, Any]:
         say(f"\n{trace}: {found['epochs']} epochs, level, covered, cost over perfect")
         for row in found["rows"]:
             say(f"  {row['level']!s:8} {100 * row['covered']:7.3f} %  {row['over_perfect']:.3f}")
+    return {"runs": kept.runs}
+
+
+def forecasts(tiny: bool, traces: tuple[str, ...]) -> dict[str, Any]:
+    kept = Runs("forecasts", tiny, ("trace", "method"))
+    for trace in traces:
+        for method in FORECASTERS:
+            found = None if kept.has(trace, method) else forecast_errors(trace, method, 6 if tiny else 48)
+            if found is not None:
+                kept.add(found)
+                shown = ", ".join(f"{name} {error:.3f}" for name, error in found["error"].items())
+                say(f"  {trace:8} {method:18} {shown}; covers {found['coverage']}")
     return {"runs": kept.runs}
 
 
@@ -281,7 +295,7 @@ def random_problem(count: int, epochs: int, weight: float, peak: float, seed: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ["tables", "costs", "coverage", "proactive", "days", "times", "flink-choice", "flink"]
+    names = ["tables", "costs", "coverage", "forecasts", "proactive", "days", "times", "flink-choice", "flink"]
     parser.add_argument("parts", nargs="+", choices=["all", "report", *names])
     parser.add_argument("--tiny", action="store_true", help="Small inputs, to see that it runs.")
     parser.add_argument("--simulated", action="store_true", help="Tables on the simulator instead of real operators.")
@@ -296,6 +310,7 @@ def main() -> None:
         "tables": lambda: tables(asked.tiny, asked.simulated, operators),
         "costs": lambda: costs(asked.tiny),
         "coverage": lambda: covered(asked.tiny),
+        "forecasts": lambda: forecasts(asked.tiny, traces),
         "proactive": lambda: proactive(asked.tiny),
         "days": lambda: days(asked.tiny, traces),
         "times": lambda: times(asked.tiny),

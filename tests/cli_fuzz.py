@@ -146,6 +146,7 @@ WORKING: dict[tuple[str, ...], str | tuple[str, ...]] = {
     ("provision", "plan"): "problem.yaml --seconds 0.2",
     ("provision", "sample"): "CMO1 --simulated --steps 3 --out new-samples.json",
     ("provision", "train"): "samples.json --model forest --out new-model",
+    ("provision", "check"): "new-model samples.json",
     ("provision", "show"): "new-model --at 0.5:64",
     ("autoconfig", "run"): "space.yaml --steps 2 --strategy random --store session",
     ("autoconfig", "resume"): "session --steps 3",

@@ -55,6 +55,7 @@ LINES = {
     "plan": "good.yaml --rate 2x --model model",
     "predict": "good.yaml --cost-model costmodel --hosts 2xm510",
     "pretrain": "history --out new-model",
+    "provision check": "operator-model samples.json",
     "provision plan": "problem.yaml",
     "provision sample": "CMO1 --simulated --steps 3 --out new-samples.json",
     "provision show": "operator-model --at 0.5:64",

@@ -43,6 +43,7 @@ physics:
 MADE_BY = {
     "my-session": "streamtune autoconfig run space.yaml --steps 30 --store my-session",
     "cmo1.json": "streamtune provision sample CMO1 --simulated --out cmo1.json",
+    "cmo1-new.json": "streamtune provision sample CMO1 --simulated --seed 1 --out cmo1-new.json",
     "cmo1-model": "streamtune provision sample CMO1 --simulated --out cmo1.json"
     " && streamtune provision train cmo1.json --out cmo1-model",
 }

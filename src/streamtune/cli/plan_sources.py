@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,15 +30,21 @@ def rates_of(source: str, history: str | None, job: Job, epoch_s: float) -> Rate
     return _rates_of_history(history, job, epoch_s)
 
 
-def _rates_of_history(location: str, job: Job, step_s: float) -> RateSeries:
+def _rates_of_history(location: str, job: Job, epoch_s: float) -> RateSeries:
     from streamtune.cli.history import open_history
-    from streamtune.forecasts.series import series_of, total_rates
+    from streamtune.forecasts.series import ForecastError, series_of, total_rates
 
     with open_history(location, None, None, "parquet") as history:
         frame = history.runs.read()
         rows = frame.filter(frame["job"] == job.name).select("observed_at", "source_rates").collect()
     moments = total_rates((row["observed_at"].timestamp(), dict(row["source_rates"])) for row in rows)
-    return series_of(moments, step_s=step_s, place=f"runs of '{job.name}' in {location}")
+    place = f"runs of '{job.name}' in {location}"
+    # Runs come when they come: where they are closer than epochs, epochs are their means.
+    with suppress(ForecastError):
+        found = series_of(moments, place=place)
+        if found.step_s >= epoch_s:
+            return found
+    return series_of(moments, step_s=epoch_s, place=place)
 
 
 @dataclass(frozen=True)

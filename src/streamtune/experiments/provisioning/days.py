@@ -45,6 +45,11 @@ Floats = npt.NDArray[np.float64]
 LEVELS = (0.5, 0.7, 0.9)
 _OFTEN = 0.9  # the share of minutes by which the spread inside windows is judged: empty minutes say nothing about it
 _START_UP_S = 60.0  # counts for nobody
+# Of a rival's hours on the validation days, what bisection aims at, and how near is near enough. Each step is a run for
+# every rival that needs one.
+_AIM, _NEAR, _BISECTIONS = 1.04, 0.01, 4
+_SHARES = {"at_1.00": 1.0, "at_1.05": 1.05}
+PLANNER = "bisected prices"
 
 
 class DayStudy(Frozen):
@@ -251,7 +256,8 @@ def compared_days(
 ) -> dict[str, Any]:
     """Every setting on the validation days; on the test days the rivals, and of ours what the validation chose.
 
-    Chosen for a rival: the fewest minutes at no more than 1.05 × its instance-hours on the validation days.
+    Chosen for a rival: the fewest minutes at no more than 1.05 × its instance-hours on the validation days, where the
+    price of being short is sought by bisection up to 1.04 × those hours.
     """
     whole = Days.of(trace, *span, settings)
     windows = round(test_days * 86_400 / settings.window_s)
@@ -260,6 +266,10 @@ def compared_days(
     test, before = (last - windows, last), last - windows
     chosen_on = (before - min(windows, round(2 * 86_400 / settings.window_s)), before)
     validation = _all_lived(whole, chosen_on, (*REACTIVE, *PROACTIVE), settings, seed)
+    for _ in range(_BISECTIONS):
+        between = {next_price(rival, validation) for rival in _rivals(validation).values()}
+        prices = sorted(price for price in between if price is not None)
+        validation += _all_lived(whole, chosen_on, [weighed(price) for price in prices], settings, seed)
     chosen = {key: chosen_for(rival, validation) for key, rival in _rivals(validation).items()}
     wanted = sorted({one for one in chosen.values() if one is not None}, key=repr)
     perfect = [replace(one, method="perfect") for one in wanted]
@@ -272,6 +282,7 @@ def compared_days(
         "span": span,
         "settings": settings.model_dump(),
         "test_days": test_days,
+        "planner": PLANNER,
         "rows": {"validation": validation, "test": tested},
         "chosen": {key: None if one is None else asdict(one) for key, one in chosen.items()},
     }
@@ -290,6 +301,27 @@ def _rivals(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {f"{row['method']} +{row['headroom']:g}": row for row in rows if row["method"] in ("streamtune", "ds2")}
 
 
+def next_price(rival: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
+    """The price of being short to try next so as to spend up to ``_AIM`` of a rival's hours; None: near enough.
+
+    >>> rows = [{"method": "ahead", "short": short, "hours": hours} for short, hours in ((0.1, 90.0), (0.4, 120.0))]
+    >>> next_price({"hours": 100.0}, rows), next_price({"hours": 200.0}, rows), next_price({"hours": 80.0}, rows)
+    (0.2, 0.8, 0.05)
+    >>> next_price({"hours": 87.0}, rows) is None
+    True
+    """
+    ours = sorted((row["short"], row["hours"]) for row in rows if row["method"] == "ahead")
+    spent = [(short, hours / rival["hours"]) for short, hours in ours]
+    within = [(short, share) for short, share in spent if share <= _AIM]
+    if any(share >= _AIM - _NEAR for _, share in within):
+        return None
+    if not within:
+        return float(f"{spent[0][0] / 2:.3g}")
+    low = within[-1][0]
+    above = [short for short, share in spent if short > low and share > _AIM]
+    return float(f"{(low * above[0]) ** 0.5 if above else 2 * low:.3g}")
+
+
 def chosen_for(rival: dict[str, Any], rows: list[dict[str, Any]], most_hours: float = 1.05) -> Setting | None:
     within = [row for row in rows if row["method"] == "ahead" and row["hours"] <= most_hours * rival["hours"]]
     best = min(within, key=lambda row: (row["minutes"], row["hours"]), default=None)
@@ -301,6 +333,20 @@ def _told(row: dict[str, Any]) -> str:
         f"{row['method']:10} +{row['headroom']:g} short {row['short']} change {row['change']:g}: "
         f"{row['minutes']} of {row['of_minutes']} min, {row['hours']:.0f} h, {row['changes']} changes"
     )
+
+
+def minutes_at(rows: list[dict[str, Any]], hours: float) -> str:
+    """Our minutes at so many hours, between the two tested settings that enclose them (logarithms of minutes).
+
+    >>> rows = [{"method": "ahead", "hours": spent, "minutes": short} for spent, short in ((100.0, 400), (110.0, 100))]
+    >>> minutes_at(rows, 105.0), minutes_at(rows, 111.0)
+    ('200', '–')
+    """
+    ours = sorted((row["hours"], row["minutes"]) for row in rows if row["method"] == "ahead")
+    if len(ours) < 2 or not ours[0][0] <= hours <= ours[-1][0]:
+        return "–"
+    logs = np.log([max(minutes, 0.5) for _, minutes in ours])
+    return f"{np.exp(np.interp(hours, [spent for spent, _ in ours], logs)):.0f}"
 
 
 def day_rows(run: dict[str, Any]) -> list[dict[str, Any]]:
@@ -317,6 +363,7 @@ def day_rows(run: dict[str, Any]) -> list[dict[str, Any]]:
                 "ours": "–" if ours is None else ours["minutes"],
                 "fewer": "–" if ours is None else f"{rival['minutes'] / max(ours['minutes'], 1):.2f}",
                 "hours": "–" if ours is None else f"{ours['hours'] / rival['hours']:.3f}",
+                **{name: minutes_at(run["rows"]["test"], share * rival["hours"]) for name, share in _SHARES.items()},
                 "setting": "none within its hours"
                 if ours is None
                 else f"short hour {ours.get('short') or 0:g}, change {ours['change']:g}",

@@ -53,8 +53,10 @@ METHODS = ("FSSA1", "FSSA2", "FSSA3", "FSSA4", "FSSA5", "DSA", "ours", AGAIN)
 
 def sampled_by(method: str, provisions: Sequence[Provision], sampler: Sampler) -> list[Sample]:
     """The samples of one algorithm; a second pass of FSSA₁ tells the noise floor."""
-    if method in ("DSA", "ours"):
-        return {"DSA": dsa, "ours": ours}[method](provisions, sampler)
+    if method == "DSA":
+        return dsa(provisions, sampler)
+    if method == "ours":
+        return ours(provisions, sampler)
     return fssa(provisions, sampler, int(method.split()[0].removeprefix("FSSA")))
 
 
