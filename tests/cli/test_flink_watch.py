@@ -33,6 +33,8 @@ def watch(
     guards: Guards | None = None,
     tuning: dict[str, Any] | None = None,
     supervision: dict[str, Any] | None = None,
+    rescale: dict[str, Any] | None = None,
+    journal: Journal | None = None,
 ) -> tuple[list[Outcome], list[Any], list[str]]:
     """Tune for ten minutes of the test's own time; ``at`` says what happens when."""
     sleep, due, told = fake.clock.sleep, dict(at), []
@@ -44,7 +46,7 @@ def watch(
 
     fake.clock.sleep = sleep_and_happen  # type: ignore[method-assign]
     audit = folder / "audit.jsonl"
-    settings = FlinkSettings(rescale=RescaleSettings(timeout_s=5.0))
+    settings = FlinkSettings(rescale=RescaleSettings(timeout_s=5.0, **(rescale or {})))
     supervised = SupervisorSettings(watch_s=watch_s, **(supervision or {}))
     what = FlinkTuning(fake.url, settings=settings, supervision=supervised, **(tuning or {}))
     try:
@@ -57,6 +59,7 @@ def watch(
                 trail,
                 clock=fake.clock,
                 tell=told.append,
+                journal=journal,
             )
     finally:
         fake.clock.sleep = sleep  # type: ignore[method-assign]
@@ -150,6 +153,33 @@ def test_a_successor_that_cannot_be_looked_at_yet_is_looked_at_again(
     assert outcomes[-1].deployment.id == "b" * 32
     assert any(event["event"] == "failed" for event in events)
     assert [event["to"] for event in events if event["event"] == "followed"] == ["b" * 32]
+
+
+def test_a_watch_starts_its_job_again_after_a_stop_that_came_late(fake: FakeFlink, tmp_path: Path) -> None:
+    """Its rescale had given up on the savepoint; when the job was stopped after all, the watch let it lie there."""
+    fake.scheduler, fake.savepoint_takes = "default", 10**6
+    fake.intercept = lambda _method, path: (200, {"filename": "/x/job.jar"}) if path == "/jars/upload" else None
+    (tmp_path / "job.jar").write_bytes(b"jar")
+
+    def stopped() -> None:
+        fake.savepoint_takes, fake.state = 0, "FINISHED"
+
+    journal = Journal(tmp_path / "rescales")
+    outcomes, events, told = watch(
+        fake,
+        tmp_path,
+        {200.0: stopped},
+        tuning={"jar": tmp_path / "job.jar"},
+        rescale={"savepoint_timeout_s": 5.0, "savepoint_folder": "file:/s"},
+        journal=journal,
+    )
+    assert not outcomes[-1].backpressure
+    assert fake.degrees["work"] == 4
+    assert fake.requests.count(f"POST /jobs/{JOB}/stop") == 1, "not stopped again while it is being stopped"
+    assert any("it was stopped to be started again" in line for line in told)
+    assert not any("has done its work" in line for line in told)
+    assert [event["event"] for event in events].count("followed") == 1
+    assert journal.entries(fake.url) == []
 
 
 @pytest.mark.parametrize("state", ["RESTARTING", "CREATED", "INITIALIZING"])

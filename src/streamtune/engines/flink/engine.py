@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,11 +31,14 @@ from streamtune.engines.flink.preflight import Preflight
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
 from streamtune.engines.flink.rescaling import FlinkRescaleFailedError, Program, Rescaler
 from streamtune.engines.flink.responses import ENDED, FAILED, FINISHED, RUNNING, JobDetails, JobSummary
+from streamtune.engines.flink.resuming import resume
 from streamtune.engines.flink.settings import FlinkSettings as FlinkSettings
 from streamtune.errors import EngineError
 
 # By the subtasks' own clocks; the rest is the time between two fetches of the JobManager.
 _COVERED_SHARE = 0.8
+# What fails three times does not go away by itself, and every attempt leaves a failed job in Flink's list.
+_MOST_RESUMES = 3
 
 
 @dataclass
@@ -88,7 +92,9 @@ class FlinkEngine(Engine):
         self._settings = settings or FlinkSettings()
         self._clock = clock or SystemClock()
         self._poller = Poller(client, self._clock)
-        self._rescaler = Rescaler(client, self._settings.rescale, journal)
+        self._journal = journal or Journal(None)
+        self._rescaler = Rescaler(client, self._settings.rescale, self._journal)
+        self._resumed: Counter[str] = Counter()
         self._attached: dict[str, _Attached] = {}
 
     @property
@@ -134,6 +140,11 @@ class FlinkEngine(Engine):
         return JobNotYetRunningError(f"{said}. Wait until it runs, or watch it (--watch-s), which waits for it")
 
     def _ended(self, job_id: str, state: str) -> JobEndedError:
+        if self._journal.left(self.client.url, job_id) is not None:
+            return JobEndedError(
+                f"job {job_id} is {state}: it was stopped to be started again, which has not happened yet. 'streamtune "
+                "flink resume' does it, and so does a watch"
+            )
         if state == FINISHED:
             return JobEndedError(
                 f"job {job_id} is FINISHED: it has done its work, nothing is left to tune", is_done=True
@@ -144,9 +155,13 @@ class FlinkEngine(Engine):
         return JobEndedError(f"job {job_id} is {state}{said}. {to_do}, then attach again")
 
     def successor(self, deployment: Deployment) -> Deployment | None:
-        """A running job of the same name that is not the one that has ended."""
+        """A running job of the same name that is not the one that has ended.
+
+        Where that one was stopped to be started again, and is not yet, it is started now.
+        """
         attached = self._find(deployment)
         try:
+            self._finish_restart(attached.job_id)
             running = [job for job in self.client.jobs() if job.state == RUNNING and job.name == deployment.job.name]
         except FlinkUnreachableError:
             return None
@@ -154,6 +169,14 @@ class FlinkEngine(Engine):
         if len(others) != 1 or len(running) != 1:
             return None
         return self._take(self.client.job(others[0].id), self._program, changed_s=None)
+
+    def _finish_restart(self, job_id: str) -> None:
+        entry = self._journal.left(self.client.url, job_id)
+        if entry is None or self._resumed[job_id] >= _MOST_RESUMES:
+            return
+        self.client.jobs()  # an attempt counts where Flink answers
+        self._resumed[job_id] += 1
+        resume(self.client, self._journal, entry, clock=self._clock, settings=self._settings.rescale)
 
     def attach(self, job_id: str | None = None) -> Deployment:
         """Take a running job as it is; nothing about it is changed."""

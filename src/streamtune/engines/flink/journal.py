@@ -115,6 +115,12 @@ class Journal:
         found = (_read(path) for path in sorted(self._folder.glob("*.json")))
         return [entry for entry in found if entry is not None and entry.url == url]
 
+    def left(self, url: str, job_id: str) -> Underway | None:
+        """What was begun with a job and not finished, unless another process is at it."""
+        found = next((entry for entry in self.entries(url) if entry.job_id == job_id), None)
+        is_others = found is not None and found.owner is not None and found.owner.is_somebody_else_alive
+        return None if is_others else found
+
     def path_of(self, entry: Underway) -> Path:
         assert self._folder is not None
         return self._folder / f"{entry.job_id}.json"

@@ -8,6 +8,7 @@ Whatever fails, the job ends up on its last good plan wherever Flink allows it, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -171,12 +172,21 @@ class Rescaler:
         wanted: Plan,
         program: Program,
     ) -> Steps[str]:
+        self._check_that_none_is_under_way(job_id)
         entry = self._journal.write(self._underway(job_id, vertex_of, current, wanted, program))
         try:
             return (yield from self._through(entry, vertex_of, current, wanted, program))
         except EngineError:
             self._journal.leave(entry)
             raise
+
+    def _check_that_none_is_under_way(self, job_id: str) -> None:
+        left = self._journal.left(self._client.url, job_id)
+        with suppress(FlinkNotFoundError):
+            if left is not None and left.trigger is not None and self._client.savepoint(job_id, left.trigger).is_open:
+                raise RescaleRefusedError(
+                    f"job {job_id} is still being stopped since an earlier rescale: nothing was changed"
+                )
 
     def _through(
         self, entry: Underway, vertex_of: Mapping[str, str], current: Plan, wanted: Plan, program: Program

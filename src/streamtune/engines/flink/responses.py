@@ -202,6 +202,10 @@ class Savepoint(Response):
     location: str | None = None
     failure: str | None = None
 
+    @property
+    def is_open(self) -> bool:
+        return self.location is None and self.failure is None
+
 
 class Bounds(Response):
     lower: int = Field(alias="lowerBound")
