@@ -4,6 +4,7 @@
     python benchmarks/autoconfig.py --quick --work build/autoconfig-quick             # a minute: does it run?
     python benchmarks/autoconfig.py --work build/autoconfig --page docs/results/autoconfig.md --minutes 0   # no runs
     python benchmarks/autoconfig.py --costs                        # CPU seconds per pass, on validation graphs
+    python benchmarks/autoconfig.py --laws 10000                   # asked points of every strategy against constraints
 
 ``streamtune bench autoconfig`` is the same study in one go, with a report.
 
@@ -17,7 +18,13 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+from streamtune.autoconfig.problem import parse_problem
+from streamtune.autoconfig.session import replay
+from streamtune.autoconfig.space import key_of
+from streamtune.autoconfig.strategies import DEFAULT_STEPS, NAMES, make_strategy
+from streamtune.autoconfig.trial import Measurement, Suggestion, Trial
 from streamtune.experiments.autoconfig.noise import NoiseStudy, run_noise
 from streamtune.experiments.autoconfig.page import noise_text, pictures, study_text, write_between
 from streamtune.experiments.autoconfig.study import AutoconfigStudy, Deadline, Run, keys, read_runs, run_one, run_study
@@ -40,6 +47,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, help="write the tables between this page's markers, pictures to images/")
     parser.add_argument("--costs", action="store_true", help="what a pass costs, on a graph that is not scored")
+    parser.add_argument("--laws", type=int, help="ask every strategy for so many points; count broken constraints")
     given = parser.parse_args()
     settings = AutoconfigStudy(
         sizes=("small",) if given.quick else tuple(given.sizes.split(",")),
@@ -48,6 +56,9 @@ def main() -> None:
         passes=1 if given.quick else given.passes,
         **({"contestants": tuple(given.contestants.split(","))} if given.contestants else {}),
     )
+    if given.laws is not None:
+        print_laws(given.laws)
+        return
     if given.costs:
         print_costs(settings)
         return
@@ -68,6 +79,44 @@ def write_page(runs: list[Run], work: Path, page: Path) -> None:
     write_between(page, "study", study_text(runs, AutoconfigStudy()))
     write_between(page, "noise", noise_text(noise, NoiseStudy()))
     pictures(runs, AutoconfigStudy(), page.parent.parent / "images")
+
+
+LAWS: dict[str, Any] = {
+    "knobs": {
+        "threads": {"type": "int", "low": 1, "high": 16, "default": 4},
+        "batch": {"type": "int", "low": 1, "high": 100_000, "log": True},
+        "ratio": {"type": "float", "low": 0.0, "high": 1.0},
+        "codec": {"type": "category", "choices": ["none", "lz4", "zstd"]},
+        "level": {"type": "int", "low": 1, "high": 9, "when": "codec == 'zstd'"},
+        "left": {"type": "int", "low": 0, "high": 20},
+        "right": {"type": "int", "low": 0, "high": 20},
+    },
+    "constraints": ["threads * ratio <= 8", "batch >= 10 * threads or codec == 'lz4'", "left + right == 20"],
+}
+
+
+def print_laws(points: int) -> None:
+    """Sessions of 60 steps over a space with a condition and an equation; every tenth trial fails.
+
+    ``replay`` refuses a point that breaks a constraint, so that a broken one ends this with its error.
+    """
+    problem = parse_problem(LAWS, "laws")
+
+    def measure(number: int, suggestion: Suggestion) -> Trial:
+        knobs = suggestion.knobs
+        value = float(knobs["left"]) - abs(float(knobs["threads"]) - 5.0) + float(knobs["ratio"])
+        one = Measurement(failed=True) if number % 10 == 7 else Measurement(value=value)
+        return Trial(number=number, knobs=knobs, measurements=(one,))
+
+    print("| strategy | asked points | different | breaking a constraint |\n| --- | --- | --- | --- |")
+    for name in NAMES:
+        asked, different = 0, set()
+        while asked < points:
+            steps = min(DEFAULT_STEPS.get(name, 60), points - asked)
+            trials = replay(problem, make_strategy(name, problem, seed=asked), measure, steps)
+            asked += len(trials)
+            different |= {key_of(trial.knobs) for trial in trials}
+        print(f"| {name} | {asked:,} | {len(different):,} | 0 |", flush=True)
 
 
 def print_costs(settings: AutoconfigStudy) -> None:
