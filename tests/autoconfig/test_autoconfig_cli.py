@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,9 @@ def test_every_trial_failing_is_told_not_raised(tmp_path: Path) -> None:
         (["--max-cost", "5"], "--max-cost and --price belong together"),
         (["--warm-from", "nowhere"], "nowhere holds no session"),
         (["--engine", "storm"], "--engine: expected flink"),
+        (["--master", "local[2]"], "--master has no effect without --spark-app"),
+        (["--conf", "a=b"], "--conf has no effect without --spark-app"),
+        (["--spark-app", "app.py", "--conf", "a"], "--conf must be KEY=VALUE, for instance"),
         (["--engine", "flink", "--url", "http://x:1"], "--engine flink needs --url and --jar"),
     ],
 )
@@ -140,3 +144,50 @@ def test_a_misspelt_placeholder_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["autoconfig", "run", str(path), "--steps", "1", "--store", str(tmp_path / "s")])
     told = " ".join(result.stderr.split())
     assert "no {placeholder} in the command for threads; {treads} in it names no knob and stays as it is" in told
+
+
+def test_master_and_conf_reach_the_session_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamtune.autoconfig.spark import harness
+
+    seen: list[harness.SparkTarget] = []
+
+    def build(settings: harness.SparkTarget, _properties: dict[str, str]) -> None:
+        seen.append(settings)
+        raise StreamTuneError("enough")
+
+    monkeypatch.setattr(harness, "build_session", build)
+    (tmp_path / "app.py").write_text("def query(spark, knobs): pass", encoding="utf-8")
+    options = ["--master", "local[3]", "--conf", "spark.driver.memory=2g", "--conf", "spark.a=b=c"]
+    where = ["--spark-app", str(tmp_path / "app.py"), "--store", str(tmp_path / "s")]
+    invoke("run", *where, *options, fails=StreamTuneError)
+    assert (seen[0].master, seen[0].conf) == ("local[3]", {"spark.driver.memory": "2g", "spark.a": "b=c"})
+
+
+def test_a_terminal_gets_a_live_table_and_a_pipe_gets_lines(tmp_path: Path) -> None:
+    from rich.console import Console
+
+    from streamtune.autoconfig.choice import choose
+    from streamtune.autoconfig.problem import load_problem
+    from streamtune.autoconfig.trial import Measurement, Trial
+    from streamtune.cli.autoconfig_trials import TrialsView
+
+    problem = load_problem(space_file(tmp_path))
+    values = [9.0, 1.0, None, 2.0, 3.0, 4.0, 5.0]
+    trials = [
+        Trial(number=place, knobs={"threads": place + 1, "codec": "a"},
+              measurements=(Measurement(value=value, failed=value is None, reason="" if value else "too many"),))
+        for place, value in enumerate(values)
+    ]  # fmt: skip
+    screens = {}
+    for terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=100, height=12)
+        with TrialsView(problem, 60, live=True, console=console) as view:
+            for place, trial in enumerate(trials):
+                view.tell(trial, choose(trials[: place + 1], problem))
+        screens[terminal] = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Trial 7 of 60" in screens[True]
+    last = screens[True].rpartition("Trial 7 of 60")[2]
+    assert "9 *" in last  # the best is still there, above the newest four
+    assert [line.split()[1] for line in last.splitlines() if " a " in line] == ["0", "3", "4", "5", "6"]
+    assert screens[False].splitlines()[2] == "3/60  failed: too many  0.0 s  threads=3, codec=a"
+    assert "Trial 7" not in screens[False]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from streamtune.cli.autoconfig_trials import TrialsView, short, trials_table
 from streamtune.cli.output import err, out, plain, print_json
 from streamtune.engines.flink.settings import check_address
 from streamtune.errors import StreamTuneError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from streamtune.autoconfig.flink import FlinkTarget
     from streamtune.autoconfig.problem import Problem
     from streamtune.autoconfig.session import Budget, Outcome, Plan
-    from streamtune.autoconfig.trial import Trial
+    from streamtune.autoconfig.spark.harness import SparkTarget
 
 app = typer.Typer(
     name="autoconfig",
@@ -45,6 +46,10 @@ Url = Annotated[str | None, typer.Option("--url", help="Flink's REST address, fo
 Jar = Annotated[str | None, typer.Option("--jar", help="The job's jar, or the id of an uploaded one.")]
 EntryClass = Annotated[str | None, typer.Option("--entry-class", help="Main class; default: the jar's own.")]
 JobArguments = Annotated[list[str] | None, typer.Option("--job-arg", help="Argument of the job; may be repeated.")]
+Master = Annotated[str | None, typer.Option("--master", help="Spark master of --spark-app; default: local[*].")]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", help="KEY=VALUE of every Spark session of --spark-app; may be repeated.")
+]
 Warm = Annotated[
     list[Path] | None, typer.Option("--warm-from", help="Store of a past session of a similar job; may be repeated.")
 ]
@@ -74,6 +79,8 @@ def run(
     jar: Jar = None,
     entry_class: EntryClass = None,
     job_arg: JobArguments = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: JsonOption = False,
 ) -> None:
     """Search the space: run the command with one configuration after the other, and say which was best.
@@ -87,9 +94,10 @@ def run(
       streamtune autoconfig run space.yaml --strategy bo --seed 1 --steps 60 --store s1 --json
       streamtune autoconfig run space.yaml --steps 100 --max-seconds 7200 --max-cost 20 --price 4.8
       streamtune autoconfig run space.yaml --spark-app app.py --steps 40 --store spark-session
+      streamtune autoconfig run --spark-app app.py --master spark://host:7077 --conf spark.executor.memory=4g
       streamtune autoconfig run --engine flink --url http://localhost:8081 --jar job.jar --steps 30
     """
-    target = _target(spark_app, engine, url, jar, entry_class, job_arg)
+    target = _target(spark_app, _Spark(master, conf), engine, url, jar, entry_class, job_arg)
     problem, folder = _problem(space, target, store)
     plan = _plan(strategy, seed, steps, max_seconds, max_cost, price)
     warm = _warm(problem, warm_from)
@@ -111,6 +119,8 @@ def resume(
     jar: Jar = None,
     entry_class: EntryClass = None,
     job_arg: JobArguments = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a session that was paused or killed; with more --steps also with one that was finished.
@@ -122,7 +132,7 @@ def resume(
     """
     from streamtune.autoconfig.report import read_session
 
-    target = _target(spark_app, engine, url, jar, entry_class, job_arg)
+    target = _target(spark_app, _Spark(master, conf), engine, url, jar, entry_class, job_arg)
     session = read_session(store)
     if target is None and not session.problem.objective.command:
         raise StreamTuneError(f"{store} was begun with --spark-app or --engine: give the same again")
@@ -160,7 +170,7 @@ def show(
         print_json({**answer, "importance": weights, "config_file": lines, "plots": [str(path) for path in pictures]})
         return
     if trials:
-        out.print(_trials_table(session.trials, session.problem))
+        out.print(trials_table(session.trials, session.problem))
     _print_best(best, session.trials, session.problem)
     if weights:
         table = Table("knob", "importance", title="Which knob mattered", title_justify="left")
@@ -202,11 +212,31 @@ class _Target:
     engine: str
     name: str
     spark_app: Path | None = None
+    spark: SparkTarget | None = None
     flink: FlinkTarget | None = None
+
+
+@dataclass(frozen=True)
+class _Spark:
+    """What is said of Spark's sessions."""
+
+    master: str | None
+    conf: list[str] | None
+
+    @property
+    def settings(self) -> SparkTarget:
+        from streamtune.autoconfig.spark.harness import SparkTarget
+
+        wrong = [one for one in self.conf or () if not one.partition("=")[0] or "=" not in one]
+        if wrong:
+            raise StreamTuneError(f"--conf must be KEY=VALUE, for instance spark.app.name=x, but got {wrong[0]!r}")
+        conf = {key: value for key, _, value in (one.partition("=") for one in self.conf or ())}
+        return SparkTarget(conf=conf) if self.master is None else SparkTarget(master=self.master, conf=conf)
 
 
 def _target(
     spark_app: Path | None,
+    spark: _Spark,
     engine: str | None,
     url: str | None,
     jar: str | None,
@@ -214,10 +244,13 @@ def _target(
     arguments: list[str] | None,
 ) -> _Target | None:
     if spark_app is not None and engine in {None, "spark"}:
-        return _Target("spark", spark_app.stem, spark_app=spark_app)
+        return _Target("spark", spark_app.stem, spark_app=spark_app, spark=spark.settings)
+    for option, value in {"--master": spark.master, "--conf": spark.conf}.items():
+        if value:
+            raise StreamTuneError(f"{option} has no effect without --spark-app: leave it out, or give both")
     if engine is None:
         given = {"--url": url, "--jar": jar, "--entry-class": entry_class, "--job-arg": arguments}
-        for option in (option for option, value in given.items() if value):
+        for option in (option for option, one in given.items() if one):
             raise StreamTuneError(f"{option} has no effect without --engine flink: leave it out, or give both")
         return None
     if engine != "flink":
@@ -265,12 +298,12 @@ def _warm(problem: Problem, stores: list[Path] | None) -> list[dict[str, Any]]:
 def _finish(problem: Problem, plan: Plan, store: Path, target: _Target | None, warm: Any, as_json: bool) -> None:
     from streamtune.autoconfig.session import run_session
 
-    def tell(trial: Trial, best: Best | None) -> None:
-        _print_trial(trial, best, plan.budget.steps)
-
     try:
-        with _objective(problem, store, target) as objective:
-            outcome: Outcome = run_session(problem, plan, objective, store, tell=tell, warm=warm)
+        with (
+            _objective(problem, store, target) as objective,
+            TrialsView(problem, plan.budget.steps, live=not as_json) as view,
+        ):
+            outcome: Outcome = run_session(problem, plan, objective, store, tell=view.tell, warm=warm)
     except KeyboardInterrupt:
         err.print(f"paused: 'streamtune autoconfig resume {plain(str(store))}' goes on", highlight=False)
         raise typer.Exit(130) from None
@@ -279,7 +312,7 @@ def _finish(problem: Problem, plan: Plan, store: Path, target: _Target | None, w
     if as_json:
         print_json(_answer(problem, plan.strategy, plan.seed, store, outcome.best, outcome.trials, outcome.stopped))
         return
-    out.print(_trials_table(outcome.trials, problem))
+    out.print(trials_table(outcome.trials, problem))
     _print_best(outcome.best, outcome.trials, problem)
     err.print(f"stopped after {plain(outcome.stopped)}; session: {plain(str(store))}", highlight=False, soft_wrap=True)
 
@@ -290,7 +323,7 @@ def _objective(problem: Problem, store: Path, target: _Target | None) -> Any:
     if target is not None and target.spark_app is not None:
         from streamtune.autoconfig.spark.harness import spark_objective
 
-        return spark_objective(problem, target.spark_app, store)
+        return spark_objective(problem, target.spark_app, store, target.spark)
     if target is not None and target.flink is not None:
         from streamtune.autoconfig.flink import flink_objective
 
@@ -314,27 +347,6 @@ def _answer(
     }
 
 
-def _print_trial(trial: Trial, best: Best | None, steps: int) -> None:
-    value = f"failed: {trial.reason}" if trial.value is None else f"{trial.value:.6g}"
-    mark = " *" if best is not None and best.number == trial.number else ""
-    knobs = ", ".join(f"{name}={_short(item)}" for name, item in list(trial.knobs.items())[:8])
-    more = " …" if len(trial.knobs) > 8 else ""
-    err.print(
-        f"{trial.number + 1}/{steps}  {plain(value)}{mark}  {trial.seconds:.1f} s  {plain(knobs)}{more}",
-        highlight=False, soft_wrap=True, style="dim",
-    )  # fmt: skip
-
-
-def _trials_table(trials: Any, problem: Problem) -> Table:
-    names = list(problem.space.knobs)[:8]
-    table = Table("trial", *(plain(name) for name in names), "value", "s", title="Trials", title_justify="left")
-    for trial in trials:
-        value = "failed" if trial.value is None else f"{trial.value:.6g}"
-        cells = [plain(_short(trial.knobs[name])) if name in trial.knobs else "–" for name in names]
-        table.add_row(str(trial.number), *cells, value, f"{trial.seconds:.1f}")
-    return table
-
-
 def _print_best(best: Best | None, trials: Any, problem: Problem) -> None:
     if best is None:
         out.print("no trial succeeded")
@@ -346,11 +358,7 @@ def _print_best(best: Best | None, trials: Any, problem: Problem) -> None:
         highlight=False, soft_wrap=True, style="bold",
     )  # fmt: skip
     for name, value in best.knobs.items():
-        out.print(f"  {plain(name)} = {plain(_short(value))}", highlight=False)
-
-
-def _short(value: object) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+        out.print(f"  {plain(name)} = {plain(short(value))}", highlight=False)
 
 
 def _draw(trials: Any, problem: Problem, folder: Path | None) -> list[Path]:
