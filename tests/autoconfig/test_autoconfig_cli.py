@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,8 @@ def test_a_terminal_gets_a_live_table_and_a_pipe_gets_lines(tmp_path: Path) -> N
         with TrialsView(problem, 60, live=True, console=console) as view:
             for place, trial in enumerate(trials):
                 view.tell(trial, choose(trials[: place + 1], problem))
-        screens[terminal] = console.file.getvalue()  # type: ignore[attr-defined]
+        written = console.file.getvalue()  # type: ignore[attr-defined]
+        screens[terminal] = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written)
     assert "Trial 7 of 60" in screens[True]
     last = screens[True].rpartition("Trial 7 of 60")[2]
     assert "9 *" in last  # the best is still there, above the newest four

@@ -25,7 +25,20 @@ _FIG_5 = (
     "bo needs many more steps than pla; topological information shortens it; in four cases the best was found in the "
     "last run; small and medium: good settings within 50 and 100 steps"
 )
-_PICTURED = ("pla", "ipla", "bo", "bo180", "ibo", "random", "tpe", "cma-es", "ours", "ours-blind", "ours-warm")
+_PICTURED = (
+    "pla",
+    "ipla",
+    "bo",
+    "bo180",
+    "ibo",
+    "random",
+    "tpe",
+    "cma-es",
+    "ours",
+    "ours-blind",
+    "ours-warm",
+    "ours-blind-warm",
+)
 
 
 def run_autoconfig(

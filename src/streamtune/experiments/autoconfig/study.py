@@ -34,7 +34,12 @@ Tell = Callable[[str], None]
 NORMALISED = frozenset({"bo", "ibo", "bo180", "random", "tpe", "cma-es"})
 """Strategies that search the thesis' space, hints scaled down to a knob max-tasks; the others have a constraint."""
 
-VARIANTS = {"ours": ("ours", True, False), "ours-blind": ("ours", False, False), "ours-warm": ("ours", True, True)}
+VARIANTS = {
+    "ours": ("ours", True, False),
+    "ours-blind": ("ours", False, False),
+    "ours-warm": ("ours", True, True),
+    "ours-blind-warm": ("ours", False, True),
+}
 """Ours as contestants: name → (strategy, whether the job can be observed, whether a similar job is known)."""
 
 
