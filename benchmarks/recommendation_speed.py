@@ -5,7 +5,8 @@
 MODEL is a bundle with past operators ('streamtune pretrain'); without it one is made of 3,000 simulated runs and kept
 in ``build/bench-speed``. Random jobs of 10 to 120 operators: making the tuner (assigning the model, finding relatives),
 its first recommendation with nothing seen, then learning and recommending over 500 observations. Medians of five jobs
-each, in ms; target: 60 operators under 50 ms first, under 10 ms after.
+each, in ms; target: 60 operators under 50 ms the first time, which is making the tuner and its first recommendation
+together, and under 10 ms after.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ RESULTS = Path(__file__).parent / "results" / "recommendation-speed.json"
 SIZES = (10, 20, 40, 60, 90, 120)
 JOBS = 5
 OBSERVATIONS = 500
+TARGET_SIZE = 60
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -54,7 +56,24 @@ def measure(workload: Workload, bundle: ModelBundle) -> dict[str, float]:
         tuner.learn(seen[number % len(seen)])
         tuner.recommend(seen[number % len(seen)])
         took.append(ms_since(start))
-    return {"make": made, "first": first, "after": median(took[:50]), "after_500": median(took[-50:])}
+    return {
+        "make": made,
+        "first": first,
+        "make_and_first": made + first,
+        "after": median(took[:50]),
+        "after_500": median(took[-50:]),
+    }
+
+
+def told_against_target(rows: list[dict[str, float]]) -> list[str]:
+    """Both targets, for the size they are of."""
+    (row,) = [row for row in rows if row["operators"] == TARGET_SIZE]
+    limits = {"make_and_first": 50.0, "after": 10.0, "after_500": 10.0}
+    verdict = {key: "met" if row[key] <= limit else "missed" for key, limit in limits.items()}
+    return [
+        f"{verdict[key]}: {TARGET_SIZE} operators, {key} {row[key]:.1f} ms (target {limit:g})"
+        for key, limit in limits.items()
+    ]
 
 
 def main() -> None:
@@ -71,6 +90,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     past = 0 if bundle.transfer is None else len(bundle.transfer.past.job_rows)
     load = round(os.getloadavg()[0], 1)
+    print("\n".join(told_against_target(rows)))
     print(f"{past} past jobs, load of the machine at the end {load}")
     RESULTS.write_text(json.dumps({"past_jobs": past, "load": load, "ms": rows}, indent=1) + "\n", encoding="utf-8")
 

@@ -96,8 +96,7 @@ def test_plans_and_needs_have_the_same_bounds() -> None:
     assert found.needed == sum(true_needs(WORKLOAD, WORKLOAD.rates_at(10))[key] for key in INNER)
 
 
-def test_a_pilot_is_read_with_the_past_at_the_rates_it_was_run_at(model: TransferModel) -> None:
-    """Read at the whole rate, as DS2 reads it, capacity would come out ten times too small or demand too low."""
+def test_a_pilot_with_the_past_is_clean_within_the_target_where_one_instance_each_is_not(model: TransferModel) -> None:
     _, judging = trial()
     ways = {"with the past": pilot_and_past(model), "by DS2": pilot, ONE: lambda asked: asked.job.initial_plan}
     past, _, one = judging.judge(ways, 10)

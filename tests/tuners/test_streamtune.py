@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from streamtune.engines.base import Deployment, MeasurementWindow
 from streamtune.engines.simulator import Simulator, SimulatorSettings, find_oracle, simulate_once
 from streamtune.errors import TuningError
 from streamtune.labs.simulator import tune_on_simulator
+from streamtune.models.assigned import AssignedModel
+from streamtune.models.bundle import ModelBundle
 from streamtune.testing import TUNER_LAWS
 from streamtune.testing.tuner_contract import TunerLaw
 from streamtune.tuners import (
@@ -233,6 +237,27 @@ def test_sixty_operators(small_model: Path) -> None:
     seen = tuned_once(spec, model=load_model(small_model, spec.job))
     assert not seen.has_backpressure
     assert seen.plan.total <= 1.3 * 59 * 2 + 10, "10,000/s at 180 µs is 1.8 instances each"
+
+
+def test_a_recommendation_takes_time_in_proportion_to_the_operators(small_model: Path) -> None:
+    """CPU time of the best of five, with much room for noise: tuner and first recommendation of a chain."""
+
+    bundle = ModelBundle.load(small_model)
+
+    def best_s(size: int) -> float:
+        spec = line_of(["map", "filter"] * (size // 2 - 1) + ["map", "sink"], service_us=180.0)
+        nothing = Observation(
+            observed_at=datetime(2026, 1, 1, tzinfo=UTC), window_s=1.0, source_rates=spec.job.source_rates, operators={}
+        )
+        took = []
+        for _ in range(5):
+            start = time.process_time()
+            StreamTune(spec.job, model=AssignedModel.of(bundle, spec.job)).recommend(nothing)
+            took.append(time.process_time() - start)
+        return min(took)
+
+    best_s(6)  # what a process does once
+    assert best_s(60) < 6 * best_s(20)  # quadratic would be 9 times, and the distances of all pairs 27 times
 
 
 def test_a_rate_of_zero() -> None:

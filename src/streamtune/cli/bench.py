@@ -35,7 +35,7 @@ def bench(
         typer.Argument(
             help="StreamTune: fig6, fig7a, fig7b, table3, fig9a, fig10, fig11a, clusters, ablation, learning, "
             "learning-poor, sweep-error, sweep-headroom, sweep-quantile, sweep-curve, sweep-jitter, or paper for "
-            "all of them. First plans: coldstart, coldstart-certainty, coldstart-zerotune. "
+            "all of them. First plans: coldstart, coldstart-certainty, coldstart-limit, coldstart-zerotune. "
             "fig8 runs on a real Timely Dataflow, by itself. ZeroTune: zerotune-structures, -parallelism, -parameters, "
             "-data, -optimiser, -ablation, -speed, -real, or zerotune for all of them. Sundog: sundog-table2, -fig3, "
             "-table4, -table5, -table6, -fig4, -trends, -movietweetings, -spark-commits, or sundog for all of them. "
@@ -61,6 +61,12 @@ def bench(
             help="coldstart: past operators alone; no encoders, clusters or ZeroTune.",
         ),
     ] = False,
+    cold_jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=4, help="coldstart: jobs of each kind; jobs never seen against the limit are four times as many."
+        ),
+    ] = None,
     real_data: Annotated[
         Path | None, typer.Option(help="sundog: folder that holds movietweetings and spark-commits.")
     ] = None,
@@ -119,6 +125,7 @@ def bench(
         backlog_growth=backlog_growth,
         results=results,
         light=light or None,
+        cold_jobs=cold_jobs,
         minutes=minutes,
         seeds=seeds,
     )
@@ -139,7 +146,7 @@ def bench(
         elif family == "zerotune":
             wanted = _zerotune(names, quick, seeds, plans, jobs, real_runs, folder, status.update)
         else:
-            wanted = _streamtune(names, quick, seeds, changes, runs, light, folder, status.update)
+            wanted = _streamtune(names, quick, seeds, changes, runs, light, cold_jobs, folder, status.update)
         findings = []
         for name, experiment in wanted.items():
             start = time.perf_counter()
@@ -175,7 +182,7 @@ _WHERE = {
 }
 # Which options mean something to which experiments; the others of these are refused.
 _MEANT_FOR = {
-    "streamtune": {"quick", "changes", "runs", "results", "seeds", "light"},
+    "streamtune": {"quick", "changes", "runs", "results", "seeds", "light", "cold_jobs"},
     "zerotune": {"quick", "plans", "jobs", "real_runs", "results", "seeds"},
     "sundog": {"quick", "real_data", "results", "seeds"},
     "fig8": {"model", "backlog_growth", "seeds"},
@@ -228,6 +235,7 @@ def _streamtune(
     changes: int | None,
     runs: int | None,
     light: bool,
+    cold_jobs: int | None,
     work: Path,
     tell: Tell,
 ) -> Experiments:
@@ -244,6 +252,8 @@ def _streamtune(
         scale = scale.replace(runs=runs, cold_runs=runs, sweep_runs=min(runs, scale.sweep_runs))
     if light:
         scale = scale.replace(cold_trained=False)
+    if cold_jobs is not None:
+        scale = scale.replace(cold_jobs=cold_jobs, cold_unseen=4 * cold_jobs)
     arena = Arena(scale, work, tell)
     known = EXPERIMENTS | BEYOND
     return {name: partial(known[name], arena) for name in wanted}

@@ -15,6 +15,7 @@ from streamtune.models.bundle import ModelBundle
 from streamtune.models.costmodel.model import CostModel
 from streamtune.models.costmodel.settings import CostModelSettings, CostTrainingSettings
 from streamtune.sealed import MANIFEST
+from streamtune.similarity.settings import KMeansSettings
 from streamtune.training.settings import PretrainSettings
 
 Tell = Callable[[str], None]
@@ -24,7 +25,7 @@ Tell = Callable[[str], None]
 class Platform:
     """Everything that a seed and a measurement error stand for. The same biases hold in its history and in tuning.
 
-    ``exclude`` names workloads that its history has never seen.
+    ``exclude`` names workloads that its history has never seen; ``clustering`` says how its shapes are clustered.
     """
 
     seed: int = 0
@@ -35,6 +36,7 @@ class Platform:
     exclude: tuple[str, ...] = ()
     relatives_share: float = 0.0
     clusters: bool = True
+    clustering: KMeansSettings = field(default_factory=KMeansSettings)
     pretraining: PretrainSettings = field(default_factory=PretrainSettings)
 
     @property
@@ -60,6 +62,8 @@ class Platform:
     def name(self) -> str:
         """Changes with anything that the model depends on."""
         text = f"{self.generation.model_dump_json()}{self.clusters}{self.pretraining.model_dump_json()}"
+        if self.clustering != KMeansSettings():
+            text += self.clustering.model_dump_json()
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def cost_model(self, work: Path, tell: Tell = lambda _text: None) -> CostModel:
@@ -119,7 +123,7 @@ def _make_model(platform: Platform, location: Path, out: Path, tell: Tell) -> No
     if platform.clusters:
         tell("clustering its dataflows by edit distance")
         folder = location / "clusters"
-        cluster(history, folder)
+        cluster(history, folder, settings=platform.clustering)
         clustering = Clustering(assignment(history, folder), centres(folder))
     tell("pre-training on Spark")
     pretrain(history, out, clustering=clustering, settings=platform.pretraining)

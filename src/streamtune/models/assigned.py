@@ -30,14 +30,21 @@ _BUDGET = 200_000
 def nearest_cluster(
     flow: Dataflow, centres: Mapping[str, Dataflow], far_distance: int = FAR_DISTANCE
 ) -> tuple[str, int | None]:
-    """The nearest centre by edit distance, and how far it is; the global encoder where there is none nearby."""
+    """The nearest centre by edit distance, and how far it is; the global encoder where there is none nearby.
+
+    Every operator that one of the two has more is an edit. A centre that is too far by that alone is not measured: for
+    a large job that would take far longer than all else, and the distance is told as at least so much.
+    """
     if not centres:
         return GLOBAL, None
-    pairs = [(0, place) for place in range(1, len(centres) + 1)]
+    apart = np.array([abs(len(flow.operators) - len(centre.operators)) for centre in centres.values()])
+    pairs = [(0, int(place) + 1) for place in np.flatnonzero(apart <= far_distance)]
+    if not pairs:
+        return GLOBAL, int(apart.min())
     found = measure_pairs(pack([flow, *centres.values()]), pairs, budget=_BUDGET)
     nearest = int(np.argmin(found.lower))
     distance = int(found.lower[nearest])
-    return (list(centres)[nearest] if distance <= far_distance else GLOBAL), distance
+    return (list(centres)[pairs[nearest][1] - 1] if distance <= far_distance else GLOBAL), distance
 
 
 @dataclass(frozen=True)

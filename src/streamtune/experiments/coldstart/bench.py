@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
-from streamtune.dataflow import Plan
-from streamtune.experiments.coldstart.jobs import MULTIPLES, NEVER_SEEN, REDEPLOYED, RELATIVES, Start, platform, starts
-from streamtune.experiments.coldstart.limit import limit_plan
-from streamtune.experiments.coldstart.play import ColdStart, Summary, judge_plan, oracle_total, play
+from streamtune.experiments.coldstart.arena import CERTAINTIES, LIMIT, ColdArena
+from streamtune.experiments.coldstart.by_law import Against, against_limit, at
+from streamtune.experiments.coldstart.jobs import MULTIPLES, NEVER_SEEN, REDEPLOYED, RELATIVES
+from streamtune.experiments.coldstart.play import ColdStart, Summary
 from streamtune.experiments.coldstart.ways import (
     ABLATION,
     CHEAP,
@@ -21,118 +18,13 @@ from streamtune.experiments.coldstart.ways import (
     OURS,
     ZEROTUNE,
     ZEROTUNE_FRUGAL,
-    Knowledge,
     Way,
 )
 from streamtune.experiments.paper.contest import Arena, Scale
 from streamtune.experiments.paper.findings import COLOURS, Check, Finding, Shown, axes, svg
-from streamtune.tuners import StreamTune, StreamTuneSettings
+from streamtune.tuners import StreamTuneSettings
 
 KINDS = (NEVER_SEEN, RELATIVES, REDEPLOYED)
-CERTAINTIES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-LIMIT = "the limit: knows the law"
-_SEEDS_OF_VALIDATION = 10
-
-
-@dataclass
-class ColdArena:
-    """Cold starts of all platforms, each judged once and kept in ``work``."""
-
-    arena: Arena
-    validation: bool = False
-    _starts: dict[int, list[Start]] = field(default_factory=dict)
-    _known: dict[int, Knowledge] = field(default_factory=dict)
-    _oracles: dict[tuple[str, float], int] = field(default_factory=dict)
-    _tuners: dict[tuple[int, str], StreamTune] = field(default_factory=dict)
-
-    @property
-    def seeds(self) -> list[int]:
-        """Validation has platforms of its own."""
-        offset = _SEEDS_OF_VALIDATION if self.validation else 0
-        return [seed + offset for seed in self.arena.scale.seeds]
-
-    def known(self, seed: int) -> Knowledge:
-        if seed not in self._known:
-            scale = self.arena.scale
-            made = platform(seed, scale.cold_runs, scale.random_jobs)
-            self._known[seed] = Knowledge(made, self.arena.work, self.arena.tell, is_light=not scale.cold_trained)
-        return self._known[seed]
-
-    def starts(self, seed: int) -> list[Start]:
-        if seed not in self._starts:
-            scale = self.arena.scale
-            self._starts[seed] = starts(seed, scale.cold_jobs, scale.random_jobs, validation=self.validation)
-        return self._starts[seed]
-
-    def oracle(self, start: Start) -> int:
-        place = (start.workload.name, start.multiple)
-        if place not in self._oracles:
-            self._oracles[place] = oracle_total(start)
-        return self._oracles[place]
-
-    def played(self, way: Way, seed: int) -> list[ColdStart]:
-        """Every start of a platform by one way."""
-        return self._kept(f"{way.label}-{seed}", lambda: [self._play(way, start, seed) for start in self.starts(seed)])
-
-    def _play(self, way: Way, start: Start, seed: int) -> ColdStart:
-        return play(way, start, self.known(seed), self.oracle(start))
-
-    def first_plans(self, way: Way, seed: int) -> list[ColdStart]:
-        """Every start of a platform by one way, without what comes after the first plan."""
-
-        def judged(start: Start) -> ColdStart:
-            known = self.known(seed)
-            return judge_plan(way.label, start, way.first(start, known), known, self.oracle(start))
-
-        return self._kept(f"{way.label}-first-{seed}", lambda: [judged(start) for start in self.starts(seed)])
-
-    def planned(self, label: str, seed: int, kind: str, plan_of: Callable[[Start], Plan]) -> list[ColdStart]:
-        """First plans alone."""
-        return self._kept(
-            f"{label}-{kind}-{seed}",
-            lambda: [
-                judge_plan(label, start, plan_of(start), self.known(seed), self.oracle(start))
-                for start in self.starts(seed)
-                if start.kind == kind
-            ],
-        )
-
-    def _kept(self, name: str, make: Callable[[], list[ColdStart]]) -> list[ColdStart]:
-        scale = self.arena.scale
-        kind = f"{'validation' if self.validation else 'test'}-{'trained' if scale.cold_trained else 'light'}"
-        text = f"{kind}-{name}-{scale.cold_jobs}-{scale.cold_runs}"
-        file_name = "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in text)
-        path = self.arena.work / "coldstart" / f"{file_name}.json"
-        if not path.exists():
-            self.arena.tell(f"cold starts: {name}")
-            found = make()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps([one.model_dump() for one in found]), encoding="utf-8")
-        return [ColdStart.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
-
-    def curve(self, who: str, kind: str) -> list[Summary]:
-        """First plans of one predictor over the certainty that is asked for."""
-        found = []
-        for certainty in CERTAINTIES:
-            some: list[ColdStart] = []
-            for seed in self.seeds:
-                some += self.planned(f"{who} {certainty:g}", seed, kind, self._planner(who, certainty, seed))
-            found.append(Summary.of(some))
-        return found
-
-    def _planner(self, who: str, certainty: float, seed: int) -> Callable[[Start], Plan]:
-        if who == LIMIT:
-            return lambda start: limit_plan(start, certainty)
-
-        def ours(start: Start) -> Plan:
-            job = start.workload.spec.job
-            if (seed, job.name) not in self._tuners:  # made once for all rates and certainties
-                self._tuners[seed, job.name] = self.known(seed).streamtune(job)
-            foreseen = self._tuners[seed, job.name].first_plan(start.rates, certainty)
-            assert foreseen is not None
-            return Plan({**job.initial_plan, **foreseen.degrees})
-
-        return ours
 
 
 def ways_of(arena: Arena) -> tuple[Way, ...]:
@@ -145,9 +37,11 @@ def coldstart(arena: Arena) -> Finding:
     judged = {way.label: [one for seed in cold.seeds for one in cold.played(way, seed)] for way in ways_of(arena)}
     ablation = {way.label: [one for seed in cold.seeds for one in cold.first_plans(way, seed)] for way in ABLATION}
     ours, limit = cold.curve(OURS.label, NEVER_SEEN), cold.curve(LIMIT, NEVER_SEEN)
+    found = _by_law(cold)
     tables = (
         *by_kind(judged),
         _curve_table(ours, limit),
+        _law_table(found),
         _ablation_table({**ablation, OURS.label: judged[OURS.label]}),
     )
     return Finding(
@@ -157,7 +51,7 @@ def coldstart(arena: Arena) -> Finding:
         paper="The StreamTune paper starts from running jobs; ZeroTune predicts costs of a plan before it runs.",
         tables=tables,
         pictures=(_curve_picture(ours, limit, judged), _bars(judged)),
-        checks=tuple(_checks(judged, ours, limit)),
+        checks=tuple(_checks(judged, found)),
         figures={"certainties": list(CERTAINTIES)},
     )
 
@@ -233,17 +127,57 @@ def _curve_table(ours: Sequence[Summary], limit: Sequence[Summary]) -> Shown:
 
 def total_at(share: float, curve: Sequence[Summary]) -> float | None:
     """The total at which a curve has this share of clean plans, between its points; None outside of them."""
-    points = sorted((one.clean, one.over_oracle) for one in curve)
-    for (low, total_low), (high, total_high) in pairwise(points):
-        if low <= share <= high:
-            part = 0.0 if high == low else (share - low) / (high - low)
-            return total_low + part * (total_high - total_low)
-    return None
+    found = at(share, sorted((one.clean, one.over_oracle) for one in curve))
+    return None if np.isnan(found) else found
 
 
 def _against(mine: Summary, limit: Sequence[Summary]) -> str:
     best = total_at(mine.clean, limit)
     return "–" if best is None else f"{mine.over_oracle / best:.3f}"
+
+
+def _by_law(cold: ColdArena) -> Against:
+    return against_limit([one for seed in cold.seeds for one in cold.scored(seed)])
+
+
+def limit_alone(arena: Arena) -> Finding:
+    """First plans of jobs never seen against the limit, and nothing else: minutes."""
+    found = _by_law(ColdArena(arena))
+    return Finding(
+        name="coldstart-limit",
+        title="First plans of jobs never seen, against the limit",
+        setting=f"platforms {', '.join(map(str, arena.scale.seeds))}, each with a history of {arena.scale.cold_runs:,} "
+        f"runs; {arena.scale.cold_unseen} jobs each at {', '.join(f'{m:g}' for m in MULTIPLES)}·W_u; clean is the "
+        "chance over fresh draws of the law, intervals (90 %) are over jobs",
+        paper="",
+        tables=(_law_table(found),),
+        checks=(_limit_check(found),),
+    )
+
+
+def _law_table(found: Against) -> Shown:
+    rows = [
+        (
+            f"{one.certainty:g}",
+            f"{one.clean:.1%}",
+            f"{one.limit_clean:.1%}",
+            f"{one.ratio:.3f}",
+            "–" if np.isnan(one.same_share) else f"{one.same_share:.3f}",
+            "–" if np.isnan(one.between[0]) else f"{one.between[0]:.3f} to {one.between[1]:.3f}",
+        )
+        for one in found.points
+    ]
+    headings = ("certainty", "ours clean", "limit clean", "ours / limit", "at the same share", "between")
+    return Shown(f"never seen: {found.jobs} jobs, by fresh draws of the law", headings, tuple(rows))
+
+
+def _limit_check(found: Against) -> Check:
+    low, high = found.worst_between
+    return Check(
+        "never seen: nowhere more than 5 % above the limit's total for the same share",
+        f"at worst {found.worst:.3f} × ({low:.3f} to {high:.3f})",
+        found.worst <= 1.05,
+    )
 
 
 def _ablation_table(judged: dict[str, list[ColdStart]]) -> Shown:
@@ -254,16 +188,10 @@ def _ablation_table(judged: dict[str, list[ColdStart]]) -> Shown:
     return Shown("levels of the prior: clean · total / oracle", ("prior", *KINDS), tuple(rows))
 
 
-def _checks(judged: dict[str, list[ColdStart]], ours: Sequence[Summary], limit: Sequence[Summary]) -> list[Check]:
+def _checks(judged: dict[str, list[ColdStart]], found: Against) -> list[Check]:
     again, related = _of_kind(judged[OURS.label], REDEPLOYED), _of_kind(judged[OURS.label], RELATIVES)
-    ratios = [mine.over_oracle / best for mine in ours if (best := total_at(mine.clean, limit)) is not None]
-    worst = max(ratios, default=float("nan"))
     return [
-        Check(
-            "never seen: nowhere more than 5 % above the limit's total for the same share",
-            f"at worst {worst:.3f} × over {len(ratios)} certainties",
-            worst <= 1.05,
-        ),
+        _limit_check(found),
         Check(
             "deployed again: at least 95 % clean at no more than 1.10 ×",
             f"{again.clean:.1%} at {again.over_oracle:.3f}",
@@ -354,7 +282,7 @@ def choose_certainty(arena: Arena) -> Finding:
     return Finding(
         name="coldstart-certainty",
         title="How sure should a first plan be?",
-        setting=f"validation platforms {', '.join(map(str, cold.seeds))}, jobs that the benchmark does not have",
+        setting=f"validation platforms {', '.join(map(str, cold.seeds))}, with jobs never seen of their own",
         paper="",
         tables=(Shown("clean · total / oracle", ("certainty", *KINDS, "cost"), tuple(rows)),),
         checks=(Check("the default is what the rule takes", f"rule {best:g}, default {default:g}", best == default),),

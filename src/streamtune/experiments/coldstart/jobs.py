@@ -8,6 +8,7 @@ import numpy as np
 
 from streamtune.errors import DataflowError
 from streamtune.experiments.platform import Platform
+from streamtune.similarity.settings import KMeansSettings
 from streamtune.workloads import Workload, load, names
 from streamtune.workloads.relatives import KINDS
 
@@ -18,6 +19,8 @@ _UNSEEN_RELATIVE = 1
 # Random jobs of histories are numbered from 0; tests and validation have numbers of their own.
 _FIRST_TEST, _FIRST_VALIDATION = 1_000, 5_000
 RELATIVES_SHARE = 0.5
+# A history of families has many more shapes than jobs: the distances of all pairs would take longer than all else.
+_CLUSTERING = KMeansSettings(exact_shapes=200, sample_shapes=200)
 
 
 def held_out() -> tuple[str, ...]:
@@ -28,7 +31,14 @@ def held_out() -> tuple[str, ...]:
 
 def platform(seed: int, runs: int, random_jobs: int) -> Platform:
     """A platform whose history has families of jobs, and lacks those that are held out."""
-    return Platform(seed=seed, runs=runs, random_jobs=random_jobs, exclude=held_out(), relatives_share=RELATIVES_SHARE)
+    return Platform(
+        seed=seed,
+        runs=runs,
+        random_jobs=random_jobs,
+        exclude=held_out(),
+        relatives_share=RELATIVES_SHARE,
+        clustering=_CLUSTERING,
+    )
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,8 @@ class Start:
 def starts(seed: int, jobs: int, random_jobs: int, *, validation: bool = False) -> list[Start]:
     """``jobs`` jobs of each kind at three rates each, drawn by the platform's seed.
 
-    Validation has never-seen jobs that the test does not have, and other relatives and past jobs.
+    Validation has never-seen jobs that the test does not have. Its relatives and past jobs are drawn anew from those of
+    the history, so that some are in both, on platforms of their own.
     """
     rng = np.random.default_rng([seed, 22, int(validation)])
     unseen = _unseen(rng, jobs, validation)
@@ -57,6 +68,12 @@ def starts(seed: int, jobs: int, random_jobs: int, *, validation: bool = False) 
     related = _relatives(drawn[jobs:], jobs)
     found = {NEVER_SEEN: unseen, RELATIVES: related, REDEPLOYED: again}
     return [Start(kind, job, multiple) for kind, some in found.items() for job in some for multiple in MULTIPLES]
+
+
+def unseen_starts(seed: int, jobs: int, *, validation: bool = False) -> list[Start]:
+    """More jobs never seen, for curves that need many; the first draw of ``starts``, with other sizes."""
+    some = _unseen(np.random.default_rng([seed, 22, int(validation)]), jobs, validation)
+    return [Start(NEVER_SEEN, job, multiple) for job in some for multiple in MULTIPLES]
 
 
 def _unseen(rng: np.random.Generator, jobs: int, validation: bool) -> list[Workload]:

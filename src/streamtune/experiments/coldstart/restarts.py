@@ -6,7 +6,8 @@ where past operators do.
 
 from __future__ import annotations
 
-from streamtune.experiments.coldstart.bench import ColdArena, by_kind, restart_checks, told
+from streamtune.experiments.coldstart.arena import ColdArena
+from streamtune.experiments.coldstart.bench import by_kind, restart_checks, told
 from streamtune.experiments.coldstart.ways import ONE_DS2, OURS, ZEROTUNE, ZEROTUNE_FRUGAL
 from streamtune.experiments.paper.contest import Arena
 from streamtune.experiments.paper.findings import Finding

@@ -49,6 +49,9 @@ class Scale(Settings):
     random_jobs: int = Field(default=200, ge=1, description="different random jobs in the history")
     cold_runs: int = Field(default=6_000, ge=1, description="coldstart: runs in the history")
     cold_jobs: int = Field(default=20, ge=4, description="coldstart: jobs of each kind, each at three rates")
+    cold_unseen: int = Field(
+        default=80, ge=4, description="coldstart: jobs never seen, for the curve against the limit"
+    )
     cold_trained: bool = Field(default=True, description="coldstart: train encoders and ZeroTune's cost models as well")
 
     @classmethod
@@ -62,6 +65,7 @@ class Scale(Settings):
             random_jobs=60,
             cold_runs=1_500,
             cold_jobs=4,
+            cold_unseen=8,
             cold_trained=False,
         )
 

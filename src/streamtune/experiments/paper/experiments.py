@@ -33,6 +33,7 @@ EXPERIMENTS: dict[str, Callable[[Arena], Finding]] = {
 BEYOND: dict[str, Callable[[Arena], Finding]] = {
     "coldstart": coldstart.coldstart,
     "coldstart-certainty": coldstart.choose_certainty,
+    "coldstart-limit": coldstart.limit_alone,
     "coldstart-zerotune": restarts.against_zerotune,
 }
 

@@ -106,7 +106,12 @@ def _rank(one: Kin) -> tuple[bool, bool, float, int]:
 
 
 def _within(past: PastOperators, flow: Dataflow, numbers: list[int], settings: KinSettings) -> list[int]:
-    """Those whose edit distance may be small enough: to tell that takes far less than to map operators."""
+    """Those whose edit distance may be small enough: to tell that takes far less than to map operators.
+
+    Every operator that one of the two has more is an edit; where that is enough, nothing has to be measured.
+    """
+    size = len(flow.operators)
+    numbers = [number for number in numbers if abs(len(past.job_rows[number]) - size) <= settings.most_distance]
     if not numbers:
         return []
     packed = pack([flow, *(past.job(number).dataflow for number in numbers)])
