@@ -56,6 +56,22 @@ def test_a_dry_run_changes_nothing(fake: FakeFlink, tmp_path: Path) -> None:
     assert not [request for request in fake.requests if not request.startswith("GET")]
 
 
+def test_a_dry_run_says_that_the_cluster_takes_no_plans(fake: FakeFlink) -> None:
+    fake.options["scheduler-mode"] = "reactive"
+    told = list[str]()
+    with AuditTrail(None) as trail:
+        tune_flink(
+            FlinkTuning(fake.url),
+            lambda job: make_tuner("ds2", job),
+            Guards(dry_run=True),
+            WINDOW,
+            trail,
+            clock=fake.clock,
+            tell=told.append,
+        )
+    assert any("reactive mode" in line for line in told)
+
+
 def test_never_past_the_slots_there_are(fake: FakeFlink, tmp_path: Path) -> None:
     fake.slots = 3
     [outcome], events = tune(fake, tmp_path)
@@ -63,6 +79,36 @@ def test_never_past_the_slots_there_are(fake: FakeFlink, tmp_path: Path) -> None
     assert outcome.backpressure
     assert outcome.stop_reason == "unchanged"
     assert any(event.get("held_back") or event.get("chosen", {}).get("Map") == 3 for event in events)
+
+
+def test_slots_that_come_in_the_middle_of_a_watch_are_used(fake: FakeFlink, tmp_path: Path) -> None:
+    """Attached while a TaskManager was away: 400/s need 4 instances, there is room for 2 at first."""
+    fake.slots = 2
+
+    def comes_back(_method: str, _path: str) -> None:
+        if fake.now_s > 200:
+            fake.slots = 20
+
+    fake.intercept = comes_back
+    outcomes, events = tune(fake, tmp_path, watch_s=600.0)
+    assert outcomes[0].deployment.plan["Map"] == 2
+    held = next(event["held_back"] for event in events if event["event"] == "recommended")
+    assert held == {"Map": "4 was recommended, slots are in reach for 2"}
+    assert fake.degrees["work"] == 4
+    assert not outcomes[-1].backpressure
+
+
+def test_slots_that_come_while_one_process_goes_on_are_used(fake: FakeFlink, tmp_path: Path) -> None:
+    fake.slots = 2
+
+    def comes_back(method: str, _path: str) -> None:
+        if method == "PUT":  # the first rescale has begun
+            fake.slots = 20
+
+    fake.intercept = comes_back
+    [outcome], _ = tune(fake, tmp_path)
+    assert fake.degrees["work"] == 4
+    assert not outcome.backpressure
 
 
 def test_the_hour_bounds_what_is_done(fake: FakeFlink, tmp_path: Path) -> None:
@@ -161,6 +207,15 @@ def test_a_busy_day_is_planned_for_without_touching_the_job(
     assert sum(found["rates"].values()) == pytest.approx(800, rel=0.02)
     assert found["extrapolation"]["times_highest_seen"] > 1
     assert not [request for request in fake.requests if not request.startswith("GET")]
+
+
+def test_a_plan_that_slots_do_not_suffice_for_says_so(fake: FakeFlink, capsys: pytest.CaptureFixture[str]) -> None:
+    """40 times the rate: 160 instances of 100/s, and 20 slots."""
+    fake.max_parallelism = 500
+    question = PlanQuestion("", "40x", None, None, None, "flink", fake.url, None, 0)
+    answer_plan(question, as_json=False, clock=fake.clock)
+    told = capsys.readouterr().out
+    assert "slots, 20 are in reach: start more TaskManagers first" in " ".join(told.split())
 
 
 def test_with_a_forecast_the_job_grows_before_the_rise(fake: FakeFlink, tmp_path: Path) -> None:

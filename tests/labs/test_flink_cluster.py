@@ -106,6 +106,11 @@ def test_the_configuration_is_what_was_asked_for(tmp_path: Path) -> None:
     assert options["rest.bind-address"] == "127.0.0.1"
 
 
+def test_every_slot_has_managed_memory_for_sql_operators() -> None:
+    """Without any, a job with a rank, a join or RocksDB does not start."""
+    assert "taskmanager.memory.managed.size=168m" in ClusterSettings(slots=7).task_manager_options()
+
+
 def test_a_folder_that_is_no_flink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     with pytest.raises(EngineError, match="is no Flink"):

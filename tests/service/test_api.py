@@ -299,6 +299,9 @@ def test_bounds_are_checked_and_kept(tmp_path: Path) -> None:
     is_refused(client.put(f"{api.job}/bounds", json={"nobody": {"min": 1, "max": 2}}), 422, "no_operator")
     is_refused(client.put(f"{api.job}/bounds", json={operator: {"min": 3, "max": 2}}), 422, "bounds")
     is_refused(client.put(f"{api.job}/bounds", json={operator: {"min": 0, "max": 2}}), 422, "not_valid")
+    most = client.get(api.job).json()["operators"][1]["max_parallelism"]
+    beyond = client.put(f"{api.job}/bounds", json={operator: {"min": most + 1, "max": most + 1}})
+    is_refused(beyond, 422, "bounds")
     assert client.put(f"{api.job}/bounds", json={operator: {"min": 1, "max": 2}}).json()["bounds"] == {
         operator: {"min": 1, "max": 2}
     }

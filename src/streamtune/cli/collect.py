@@ -39,7 +39,8 @@ def collect(
 
     settings = resolved(CollectSettings, window_s=window_s, settle_s=settle_s, poll_s=poll_s)
     settings = settings.replace(poll_s=min(settings.poll_s, settings.window_s))
-    address, known = resolved(FlinkSettings, url=url).url, load_overrides(overrides) if overrides else Overrides()
+    cluster, known = resolved(FlinkSettings, url=url), load_overrides(overrides) if overrides else Overrides()
+    address = cluster.url
     check_address(address)
     files = RunFiles(out_folder)
     from streamtune.engines.flink.collecting import Collector
@@ -50,6 +51,7 @@ def collect(
             client,
             settings,
             overrides=known,
+            largest_guess=cluster.largest_guess,
             tell=lambda line: err.print(line, highlight=False, soft_wrap=True),
         )
         written = 0

@@ -71,7 +71,7 @@ def _of_spec(question: PlanQuestion) -> dict[str, Any]:
 
 def _of_running(question: PlanQuestion, clock: Clock | None) -> dict[str, Any]:
     """Look at a running job once; nothing about it is changed."""
-    from streamtune.dataflow import Observation
+    from streamtune.dataflow import Observation, Plan
     from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow, check_address
 
     if question.engine != "flink":
@@ -90,12 +90,15 @@ def _of_running(question: PlanQuestion, clock: Clock | None) -> dict[str, Any]:
         deployment = engine.attach(question.job_id)
         err.print(f"looking at {plain(deployment.job.name)}", highlight=False)
         seen = engine.observe(deployment, resolved(FlinkWindow))
-    if not isinstance(seen, Observation):
-        raise StreamTuneError(f"'{deployment.job.name}' gave no usable metrics: {seen.reason}. Ask again in a while")
-    rates = _scaled(question.rate, seen.source_rates)
-    tuner = _tuner(deployment.job, question.model)
-    tuner.learn(seen)
-    return _record(deployment.job, rates, tuner, seen, question.certainty, dict(seen.plan))
+        if not isinstance(seen, Observation):
+            said = f"'{deployment.job.name}' gave no usable metrics: {seen.reason}"
+            raise StreamTuneError(f"{said}. Ask again in a while")
+        rates = _scaled(question.rate, seen.source_rates)
+        tuner = _tuner(deployment.job, question.model)
+        tuner.learn(seen)
+        record = _record(deployment.job, rates, tuner, seen, question.certainty, dict(seen.plan))
+        needed, in_reach = engine.slots_needed(deployment, Plan(record["plan"])), engine.slots_in_reach(deployment)
+    return {**record, "slots": {"needed": needed, "in_reach": in_reach}}
 
 
 def _scaled(text: str | None, now: Mapping[str, float]) -> dict[str, float]:
@@ -245,3 +248,7 @@ def _print(record: dict[str, Any]) -> None:
         soft_wrap=True,
         markup=False,
     )
+    slots = record.get("slots")
+    if slots is not None and slots["needed"] > slots["in_reach"]:
+        said = f"it takes {slots['needed']} slots, {slots['in_reach']} are in reach: start more TaskManagers first"
+        out.print(said, style="yellow", highlight=False, soft_wrap=True)

@@ -332,12 +332,14 @@ def plan(
         engine = FlinkEngine(client, overrides=known)
         deployment = engine.attach(job)
         read_from = dict(engine.imported(deployment).read_from)
+        slots = engine.slots_in_reach(deployment)
     if as_json:
         print_json(
             {
                 "job_id": deployment.id,
                 "plan": dict(deployment.plan),
                 "read_from": read_from,
+                "slots_in_reach": slots,
                 **JobSpec(deployment.job).to_mapping(),
             }
         )
@@ -357,6 +359,9 @@ def plan(
             read_from.get(operator.id, ""),
         )
     out.print(table)
+    highest = max(deployment.job.limit_of(key) for key in deployment.plan)
+    if slots < highest:
+        out.print(f"slots are in reach for {slots} instances of an operator now", highlight=False)
 
 
 @app.command()
@@ -426,8 +431,8 @@ def doctor(
 ) -> None:
     """Look whether jobs of a cluster could be tuned, and say what to do where not; nothing is changed.
 
-    Looks at the scheduler, slots, savepoint folder, rights to submit, and the job's last completed checkpoint. The exit
-    code is 2 where something stands in the way.
+    Looks at the scheduler, slots, savepoint folder, rights to change jobs, and the job's last completed checkpoint. The
+    exit code is 2 where something stands in the way.
 
     \b
     Examples:
@@ -442,7 +447,7 @@ def doctor(
 
     with flink_client(settings.url, retries=1) as client:
         preflight = Preflight(client, settings.rescale, has_program=jar is not None)
-        found = look([preflight.cluster, lambda: preflight.job(FlinkEngine(client).find_job(job).id)])
+        found = look([preflight.cluster, preflight.rights, lambda: preflight.job(FlinkEngine(client).find_job(job).id)])
     if as_json:
         print_json([{"what": one.name, "verdict": one.verdict, "seen": one.seen, "to_do": one.to_do} for one in found])
     else:

@@ -76,9 +76,8 @@ def tune_flink(
             {"url": client.url, "job_id": deployment.id, "job": deployment.job.name, "plan": dict(deployment.plan)},
         )
         preflight = engine.preflight()
-        if not guards.dry_run:
-            for warning in preflight.check_cluster():
-                tell(warning)
+        for warning in preflight.notes() if guards.dry_run else preflight.check_cluster():
+            tell(warning)
         finding = preflight.checkpoint(client.job(deployment.id))
         if finding.verdict == "failed":
             if not (guards.dry_run or tuning.supervision.watch_s):

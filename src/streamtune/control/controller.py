@@ -119,7 +119,8 @@ class Controller:
             recommendation = self.tuner.recommend(seen)
             is_guess = bool(seen.guessed_rates)
             wanted = self._without_futile_growth(recommendation.plan, deployment.plan)
-            plan, held = self.guards.apply(deployment.job, wanted, deployment.plan, is_guess=is_guess)
+            slots = self.engine.slots_in_reach(deployment)  # asked anew: TaskManagers come and go
+            plan, held = self.guards.apply(deployment.job, wanted, deployment.plan, is_guess=is_guess, slots=slots)
             goes_on = recommendation.provisional or is_guess or is_cut(held)
             self.engine.capabilities.check(plan)
             self._write_decision(seen, recommendation, plan, held)

@@ -74,16 +74,19 @@ class Guards(Settings):
                 f"cannot exclude '{unknown[0]}': the operators of '{job.name}' are {', '.join(job.dataflow.index)}"
             )
 
-    def apply(self, job: Job, wanted: Plan, current: Plan, *, is_guess: bool = False) -> tuple[Plan, dict[str, str]]:
+    def apply(
+        self, job: Job, wanted: Plan, current: Plan, *, is_guess: bool = False, slots: int | None = None
+    ) -> tuple[Plan, dict[str, str]]:
         """The plan that is allowed, and for each operator that was held back, why.
 
-        ``is_guess`` says that the plan was made for rates that nobody measured.
+        ``is_guess`` says that the plan was made for rates that nobody measured; ``slots`` is the highest parallelism
+        that there is room for now, of which none is taken away from what runs.
         """
         allowed: dict[str, int] = {}
         held: dict[str, str] = {}
         for operator in job.dataflow.operators:
             key, degree = operator.id, wanted[operator.id]
-            limit = min(self.max_parallelism or job.max_parallelism, job.limit_of(key))
+            limit = self.limit(job, key, current, slots)
             least = min(self.min_parallelism, limit)
             allowed[key] = degree
             if key in self.exclude or (operator.is_source and not self.tune_sources):
@@ -93,6 +96,8 @@ class Guards(Settings):
             elif not least <= degree <= limit:
                 allowed[key] = min(max(degree, least), limit)
                 held[key] = f"{degree} was recommended, the limits are {least} to {limit}"
+                if degree > limit < self.limit(job, key, current):
+                    held[key] = f"{degree} was recommended, slots are in reach for {limit}"
             if key not in self.exclude:
                 step = self._step(allowed[key], current[key], is_guess)
                 if step != allowed[key]:
@@ -102,6 +107,11 @@ class Guards(Settings):
                 allowed[key], held[key] = current[key], f"{degree} was recommended, but nothing shrinks now"
         self._keep_quota(allowed, current, held)
         return _within(wanted, allowed), held
+
+    def limit(self, job: Job, key: str, current: Plan, slots: int | None = None) -> int:
+        """The most instances that an operator may have: the tightest of its own limit, the guard and the slots."""
+        limits = [job.limit_of(key), self.max_parallelism, None if slots is None else max(slots, *current.values())]
+        return min(limit for limit in limits if limit is not None)
 
     @property
     def quota(self) -> int | None:

@@ -216,7 +216,7 @@ class Supervisor:
         return has_moved(job.rates, seen.source_rates, self._settings.rate_change)
 
     def _tune(self, job: SupervisedJob, seen: Observation | None) -> Steps[Outcome | None]:
-        """One tuning process within what the hour still allows and the slots there are now; None if nothing is left."""
+        """One tuning process within what the hour still allows; None if nothing is left."""
         controller, left = job.controller, self._allowed_now(job)
         if self._settings.is_excluded(self._clock.now()) and not job.guards.dry_run:
             controller.audit.write("held", {"reason": "excluded_period"})
@@ -246,11 +246,6 @@ class Supervisor:
     @staticmethod
     def _guards_now(job: SupervisedJob, left: int) -> Guards:
         guards = job.guards
-        slots = job.controller.engine.slots_in_reach(job.deployment)
-        if slots is not None:
-            limit = max(slots, *job.deployment.plan.values())
-            highest = min(guards.max_parallelism or limit, limit)
-            guards = guards.replace(max_parallelism=max(highest, guards.min_parallelism))
         return guards.replace(max_reconfigurations=max(1, min(guards.max_reconfigurations, left)))
 
     @contextmanager

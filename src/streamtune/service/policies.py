@@ -31,24 +31,23 @@ class Situation:
 
 def allowed_plan(policy: Policy, wanted: Plan, at: Situation) -> tuple[Plan, dict[str, str]]:
     """The wanted plan within guards, bounds and slots, and for every operator that was held back, why."""
-    limit = policy.max_parallelism
-    if at.slots is not None:  # what runs already has its slots
-        reach = max(at.slots, *at.current.values())
-        limit = max(policy.min_parallelism, min(limit or reach, reach))
     guards = Guards(
         min_parallelism=policy.min_parallelism,
-        max_parallelism=limit,
+        max_parallelism=policy.max_parallelism,
         tune_sources=policy.tune_sources,
         exclude=excluded_by(policy, at.job) | at.excluded,
     )
-    plan, held = guards.apply(at.job, wanted, at.current)
+    plan, held = guards.apply(at.job, wanted, at.current, slots=at.slots)
     changes = {}
     for key, bounds in at.bounds.items():
         if key in plan and key not in guards.exclude:
-            degree = min(max(plan[key], bounds["min"]), bounds["max"], at.job.max_parallelism)
+            limit = guards.limit(at.job, key, at.current, at.slots)
+            degree = min(max(plan[key], bounds["min"]), bounds["max"], limit)
             if degree != plan[key]:
                 held[key] = f"{plan[key]} was recommended, the bounds set for it are {bounds['min']} to {bounds['max']}"
                 changes[key] = degree
+            if degree < bounds["min"]:
+                held[key] = f"{bounds['min']} are set as the least for it, but it can have {limit} at most now"
     return (plan.replace(changes) if changes else plan), held
 
 

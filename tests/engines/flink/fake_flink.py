@@ -227,7 +227,7 @@ class FakeFlink:
         wanted = body["flinkConfiguration"].get("pipeline.jobvertex-parallelism-overrides", "")
         if self.overrides_work and wanted:
             pairs = dict(part.split(":") for part in wanted.split(",") if part)
-            self.degrees = {key: int(pairs[vertex]) for key, vertex in VERTICES.items()}
+            self.degrees = {key: int(pairs.get(vertex, self.degrees[key])) for key, vertex in VERTICES.items()}
         self.bounds = {key: (1, degree) for key, degree in self.degrees.items()}
         self.job_id = body.get("jobId", f"{len(self.submitted):032x}")
         self.state = "RUNNING"

@@ -17,6 +17,7 @@ from streamtune.engines.flink.access import Access, split_login
 from streamtune.engines.flink.client import FlinkRefusedError
 from streamtune.engines.flink.settings import AccessSettings, FlinkSettings
 from streamtune.errors import EngineError
+from streamtune.labs.flink import FlinkDistribution
 from streamtune.outputs import redacted
 from streamtune.service.clusters.flink import FlinkCluster
 
@@ -117,6 +118,40 @@ def test_a_certificate_that_is_not_trusted_or_missing_is_named(problem: str, wor
         client.jobs()
 
 
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ("[SSL: TLSV1_ALERT_PROTOCOL_VERSION] tlsv1 alert protocol version", "see which versions it allows"),
+        ("[SSL: SSLV3_ALERT_HANDSHAKE_FAILURE] sslv3 alert handshake failure", "wants a certificate of yours"),
+    ],
+)
+def test_a_handshake_that_fails_says_of_what(problem: str, words: str) -> None:
+    client = FlinkClient("https://proxy", retries=0)
+
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError(problem)
+
+    client._http._transport = httpx.MockTransport(refuse)
+    client._http._mounts = {}
+    with pytest.raises(FlinkRefusedError, match=words):
+        client.jobs()
+
+
+def test_https_on_a_port_that_speaks_http_is_named(fake: FakeFlink) -> None:
+    with pytest.raises(FlinkRefusedError, match=r"does not speak TLS .*: give it as http://"):
+        FlinkClient(fake.url.replace("http://", "https://"), retries=0).jobs()
+
+
+def test_http_on_a_port_that_speaks_https_is_named() -> None:
+    """As Flink itself does with ``security.ssl.rest.enabled``."""
+    client = FlinkClient("http://flink:8081", retries=0)
+    elsewhere = httpx.Response(301, headers={"location": "https://flink:8081/jobs/overview"})
+    client._http._transport = httpx.MockTransport(lambda _request: elsewhere)
+    client._http._mounts = {}
+    with pytest.raises(FlinkRefusedError, match="speaks TLS there, so give it as https://"):
+        client.jobs()
+
+
 def test_a_service_comes_in_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knew only of tokens in the environment, and showed the address with the password to whoever asked."""
     (tmp_path / "token").write_text(SECRET)
@@ -137,16 +172,58 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
         Access.of(AccessSettings(headers={"X": "env:MISSING"}))
 
 
+def _without_a_jvm(fake: FakeFlink, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is the fake's own, jars are not compiled, and uploads are taken."""
+    jar = folder / "job.jar"
+    jar.write_bytes(b"PK")
+    for module in ("engines.flink.engine", "engines.flink.collecting", "cli.flink_tuning"):
+        monkeypatch.setattr(f"streamtune.{module}.SystemClock", lambda: fake.clock)
+    monkeypatch.setattr("streamtune.labs.flink.submission.workload_jar", lambda _distribution: jar)
+    monkeypatch.setattr(FlinkDistribution, "find", lambda _home=None: FlinkDistribution(folder))
+
+    def upload(_method: str, path: str) -> tuple[int, object] | None:
+        return (200, {"filename": "/uploads/1_job.jar"}) if path == "/jars/upload" else None
+
+    fake.intercept = upload
+
+
 def test_no_output_holds_a_secret(
     fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every command that takes an address, with a password in it, and with everything going wrong as well."""
+    _without_a_jvm(fake, tmp_path, monkeypatch)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("STREAMTUNE_FLINK_TOKEN", SECRET)
     url = fake.url.replace("http://", f"http://me:{SECRET}@")
     audit = tmp_path / "audit.jsonl"
     timing = ("--settle-s", "0", "--window-s", "1")
+    query, space = tmp_path / "query.sql", ("--jar", "1_job.jar", "--steps", "1", "--store", str(tmp_path / "trials"))
+    query.write_text("CREATE TABLE a (x INT); INSERT INTO a SELECT x FROM a;")
+    done: list[tuple[str, ...]] = [
+        (
+            "tune",
+            "--engine",
+            "flink",
+            "--url",
+            url,
+            "--audit",
+            str(audit),
+            "--history",
+            str(tmp_path / "runs"),
+            *timing,
+        ),
+        ("collect", "--url", url, "--out", str(tmp_path / "records"), *timing, "--duration-s", "9"),
+        ("plan", "--engine", "flink", "--url", url, "--rate", "2x"),
+        ("flink", "submit", str(query), "--url", url),
+    ]
+    for command in done:
+        assert run(list(command)) == 0, command
+    assert fake.degrees["work"] > 1 or fake.submitted
     commands: list[tuple[str, ...]] = [
+        ("flink", "submit", "nexmark-q1", "--url", url),
+        ("flink", "rates", "2x", "--url", url),
+        ("place", "--engine", "flink", "--url", url, "--job-id", "nobody", "--hosts", "2"),
+        ("plan", "--engine", "flink", "--url", url, "--job", "nobody"),
         ("flink", "status", "--url", url),
         ("flink", "status", "--url", url, "--json"),
         ("flink", "doctor", "--url", url),
@@ -157,6 +234,9 @@ def test_no_output_holds_a_secret(
         ("flink", "status", "--url", f"http://me:{SECRET}@127.0.0.1:1"),
     ]
     for command in commands:
+        run(list(command))
+    fake.intercept = lambda _method, _path: (403, b"<html>")
+    for command in (*done, *commands, ("autoconfig", "run", "--engine", "flink", "--url", url, *space)):
         run(list(command))
     fake.intercept = lambda _method, _path: (200, b"<html>")
     run(["flink", "plan", "--url", url])

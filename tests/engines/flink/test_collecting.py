@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engines.flink.fake_flink import JOB, FakeFlink
+from streamtune.cli import run as run_command
 from streamtune.dataflow import Run
 from streamtune.dataflow.run_files import RunFiles
 from streamtune.engines.flink import FlinkClient, Overrides
@@ -130,3 +133,48 @@ def test_a_rate_that_the_overrides_say_is_what_was_offered(fake: FakeFlink) -> N
     client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
     runs = ticks(fake, Collector(client, SETTINGS, clock=fake.clock, overrides=known), 100)
     assert [run.source_rates["bids"] for run in runs] == [4000.0]
+
+
+def test_a_guess_is_as_large_as_the_setting_allows(fake: FakeFlink) -> None:
+    """Held up and without a lag, 100/s are taken: the middle of 100 and 150, not of 100 and 400."""
+    fake.reports_lag = False
+    client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+    [run] = ticks(fake, Collector(client, SETTINGS, clock=fake.clock, largest_guess=1.5), 100)
+    assert run.rate_origins == {"bids": "estimated"}
+    assert run.source_rates["bids"] == pytest.approx(100 * math.sqrt(1.5), rel=0.02)
+
+
+def test_the_command_knows_the_setting(fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    class Noting(Collector):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            given.append(options["largest_guess"])
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr("streamtune.engines.flink.collecting.Collector", Noting)
+    (tmp_path / "streamtune.yaml").write_text("engines: {flink: {largest_guess: 1.5}}")
+    words = ("collect", "--url", fake.url, "--out", str(tmp_path / "out"), "--duration-s", "0")
+    assert run_command(["--config", str(tmp_path / "streamtune.yaml"), *words]) == 0
+    assert given == [1.5]
+
+
+class Fetching(FakeFlink):
+    """Its counters are those of the JobManager's last fetch, which are ten seconds apart."""
+
+    @property
+    def now_s(self) -> float:
+        return super().now_s // 10 * 10
+
+
+def test_a_short_window_waits_until_its_counters_have_covered_it() -> None:
+    """16 s were asked for; of those, fetches ten seconds apart may show only ten."""
+    settings = CollectSettings(window_s=16.0, settle_s=30.0, poll_s=4.0)
+    with Fetching() as fake:
+        client = FlinkClient(fake.url, sleep=fake.clock.sleep, retries=0)
+        collector, runs = Collector(client, settings, clock=fake.clock), []
+        for _ in range(60):
+            runs += collector.tick()
+            fake.clock.sleep(settings.poll_s)
+    assert len(runs) >= 5
+    assert min(run.window_s for run in runs) == 20

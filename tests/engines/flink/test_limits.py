@@ -37,8 +37,8 @@ def engine_of(fake: FakeDag) -> FlinkEngine:
 
 def test_each_vertex_has_the_limit_that_flink_gives_it(dag: FakeDag) -> None:
     job = engine_of(dag).attach().job
-    assert {key: job.limit_of(key) for key in job.dataflow.index} == {"in": 40, "Map": 40, "GlobalGroupAggregate": 1}
-    assert job.max_parallelism == 40
+    assert {key: job.limit_of(key) for key in job.dataflow.index} == {"in": 128, "Map": 128, "GlobalGroupAggregate": 1}
+    assert job.max_parallelism == 128
 
 
 def test_a_single_instance_vertex_does_not_cap_the_others(dag: FakeDag) -> None:

@@ -108,13 +108,18 @@ def test_a_sql_job() -> None:
     assert sink.type == "sink"
 
 
-def test_key_groups_slots_and_users_bound_the_job() -> None:
+def test_key_groups_and_users_bound_the_job() -> None:
+    """Slots do not: they come and go, and guards ask for them anew."""
     job = import_job(DATASTREAM).job
     assert sorted({job.limit_of(key) for key in job.dataflow.index}) == [64, 128]  # each vertex has its own key groups
-    assert import_job(DATASTREAM, slots=10).job.max_parallelism == 10
-    assert import_job(DATASTREAM, slots=10, overrides=Overrides(max_parallelism=7)).job.max_parallelism == 7
+    assert import_job(DATASTREAM, overrides=Overrides(max_parallelism=7)).job.max_parallelism == 7
     # What runs is never called impossible.
-    assert import_job(DATASTREAM, slots=3).job.max_parallelism == 5
+    assert import_job(DATASTREAM, overrides=Overrides(max_parallelism=3)).job.max_parallelism == 5
+
+
+def test_key_groups_that_flink_does_not_tell_are_those_it_takes_by_itself() -> None:
+    job = import_job(details({"id": "v1", "name": "Source: a", "p": 90, "max_p": -1})).job
+    assert job.limit_of("a") == 256
 
 
 def test_overrides_by_operator_or_vertex_id(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from engines.flink.fake_flink import FakeFlink
-from streamtune.cli import main
+from streamtune.cli import main, run
 from streamtune.dataflow import Plan
 from streamtune.engines.base import RescaleRefusedError
 from streamtune.engines.flink import FlinkClient, FlinkEngine, FlinkSettings, RescaleSettings
@@ -64,6 +64,23 @@ def test_who_asked_for_restarts_is_not_told_of_live_rescaling(fake: FakeFlink) -
     assert finding(preflight(fake, mode="restart", has_program=True).cluster(), "scheduler").verdict == "warning"
 
 
+@pytest.mark.parametrize(("scheduler", "method"), [("adaptive", "PUT"), ("default", "POST")])
+def test_rights_are_tried_on_a_job_that_does_not_exist(fake: FakeFlink, scheduler: str, method: str) -> None:
+    """Flink answers 404, which is a right; a proxy that lets only reading through answers 403."""
+    fake.scheduler = scheduler
+    [found] = preflight(fake).rights()
+    assert found.verdict == "ok"
+    changing = [request for request in fake.requests if not request.startswith("GET")]
+    assert len(changing) == 1
+    assert changing[0].startswith(f"{method} /jobs/{'0' * 32}/")
+    fake.intercept = lambda way, _path: (403, b"<html>forbidden</html>") if way != "GET" else None
+    [found] = preflight(fake).rights()
+    assert (found.verdict, "reading is allowed" in found.seen) == ("failed", True)
+    fake.intercept = lambda way, _path: (502, b"<html>bad gateway</html>") if way != "GET" else None
+    [found] = preflight(fake).rights()
+    assert (found.verdict, "not known" in found.seen) == ("warning", True)
+
+
 @pytest.mark.parametrize("age_s", [None, 4000.0])
 def test_nothing_is_rescaled_without_a_recent_checkpoint_unless_the_user_insists(
     fake: FakeFlink, age_s: float | None
@@ -102,22 +119,37 @@ def test_the_doctor_prints_a_list_and_fails_where_something_is_wrong(
 ) -> None:
     fake.checkpoint_age_s = None
 
-    def run(*more: str) -> object:
+    def doctor(*more: str) -> object:
         monkeypatch.setattr("sys.argv", ["streamtune", "flink", "doctor", "--url", fake.url, *more])
         with pytest.raises(SystemExit) as ended:
             main()
         return ended.value.code
 
-    assert run("--json") == 2
+    assert doctor("--json") == 2
     found = json.loads(capsys.readouterr().out)
     assert [one["what"] for one in found if one["verdict"] == "failed"] == ["checkpoint"]
     fake.checkpoint_age_s = 3.0
-    assert not run()
+    assert not doctor()
     assert "checkpoint" in capsys.readouterr().out
     fake.intercept = lambda _method, _path: (401, b"")
-    assert run("--json") == 2
+    assert doctor("--json") == 2
     [told] = json.loads(capsys.readouterr().out)
     assert told["seen"].endswith("set STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and STREAMTUNE_FLINK_PASSWORD")
+
+
+@pytest.mark.parametrize("way", [(), ("--json",)])
+def test_what_stands_in_square_brackets_is_shown(
+    fake: FakeFlink, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: tuple[str, ...]
+) -> None:
+    """It was taken for markup: "Config key  is not set"."""
+    monkeypatch.setenv("COLUMNS", "200")
+    said = {"errors": ["java.lang.IllegalStateException: Config key [state.savepoints.dir] is not set"]}
+    fake.intercept = lambda _method, path: (400, said) if path.endswith("/overview") else None
+    assert run(["flink", "doctor", "--url", fake.url, *way]) == 2
+    assert run(["tune", "--engine", "flink", "--url", fake.url]) != 0
+    told = capsys.readouterr()
+    for text in (told.out, told.err):
+        assert "Config key [state.savepoints.dir] is not set" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(("pressure", "words"), [({"max_heap_share": 0.8}, "heap"), ({"max_gc_share": 0.2}, "garbage")])

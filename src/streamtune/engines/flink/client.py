@@ -13,6 +13,10 @@ from typing import Any, Self
 import httpx
 
 from streamtune.engines.flink.access import Access, split_login
+from streamtune.engines.flink.refusals import FlinkNotFoundError as FlinkNotFoundError
+from streamtune.engines.flink.refusals import FlinkRefusedError as FlinkRefusedError
+from streamtune.engines.flink.refusals import FlinkUnreachableError as FlinkUnreachableError
+from streamtune.engines.flink.refusals import broken_off, is_of_flink, refusal, root_cause, shown
 from streamtune.engines.flink.responses import (
     ENDED,
     Bounds,
@@ -32,25 +36,11 @@ from streamtune.engines.flink.responses import (
     parse,
 )
 from streamtune.engines.flink.settings import check_address
-from streamtune.errors import EngineError
-from streamtune.outputs import redacted
 
 _LONGEST_PAUSE_S = 10.0
-_SHOWN_CHARACTERS = 300
+_FORBIDDEN = (401, 403, 405)
 # Each costs a call.
 _ASKED_TASK_MANAGERS = 50
-
-
-class FlinkUnreachableError(EngineError):
-    """No response, or only server errors: worth another try later."""
-
-
-class FlinkRefusedError(EngineError):
-    """Flink understood the request and refused it."""
-
-
-class FlinkNotFoundError(FlinkRefusedError):
-    """No such job, vertex or jar."""
 
 
 class FlinkClient:
@@ -141,13 +131,13 @@ class FlinkClient:
         payload = self._read(f"/jobs/{job_id}/exceptions", {"maxExceptions": "1"})
         entries = payload.get("exceptionHistory", {}).get("entries", []) if isinstance(payload, dict) else []
         text = entries[0].get("stacktrace") if entries else None
-        return _root_cause(text) if text else None
+        return root_cause(text) if text else None
 
     def resource_requirements(self, job_id: str) -> dict[str, Bounds]:
         """Bounds of every vertex; refused where the adaptive scheduler does not run the job."""
         payload = self._read(f"/jobs/{job_id}/resource-requirements")
         if not isinstance(payload, dict):
-            raise FlinkGarbledError(f"resource requirements: expected a mapping, but got {_shown(payload)}")
+            raise FlinkGarbledError(f"resource requirements: expected a mapping, but got {shown(payload)}")
         return {
             key: parse(Bounds, entry.get("parallelism") if isinstance(entry, dict) else entry, f"bounds of {key}")
             for key, entry in payload.items()
@@ -177,10 +167,10 @@ class FlinkClient:
     def savepoint(self, job_id: str, trigger: str) -> Savepoint:
         payload = self._read(f"/jobs/{job_id}/savepoints/{trigger}")
         if not isinstance(payload, dict):
-            raise FlinkGarbledError(f"savepoint {trigger}: expected a mapping, but got {_shown(payload)}")
+            raise FlinkGarbledError(f"savepoint {trigger}: expected a mapping, but got {shown(payload)}")
         operation = payload.get("operation") or {}
         cause = operation.get("failure-cause") or {}
-        failure = _root_cause(str(cause.get("stack-trace") or cause.get("class"))) if cause else None
+        failure = root_cause(str(cause.get("stack-trace") or cause.get("class"))) if cause else None
         state = {"state": (payload.get("status") or {}).get("id"), "location": operation.get("location")}
         return parse(Savepoint, {**state, "failure": failure}, f"savepoint {trigger}")
 
@@ -242,6 +232,16 @@ class FlinkClient:
         """The JSON document at a path, for what has no method of its own here."""
         return self._read(path)
 
+    def is_let_through(self, method: str, path: str, body: Any) -> bool | None:
+        """Whether a request reaches Flink, whose refusals are answers too; None where that cannot be told.
+
+        Meant for requests that Flink has to refuse, to see what a proxy before it does.
+        """
+        answer = self._answer(method, path, None, body, None, None)
+        if answer.is_redirect or answer.status_code in _FORBIDDEN:
+            return False
+        return True if is_of_flink(answer) else None
+
     # How
 
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
@@ -251,14 +251,14 @@ class FlinkClient:
         """A response that is a list of mappings."""
         payload = self._read(path, query)
         if not isinstance(payload, list):
-            raise FlinkGarbledError(f"GET {path}: expected a list, but got {_shown(payload)}")
+            raise FlinkGarbledError(f"GET {path}: expected a list, but got {shown(payload)}")
         return [entry for entry in payload if isinstance(entry, dict)]
 
     def _text_field(self, method: str, path: str, field: str, **options: Any) -> str:
         payload = self._send(method, path, **options)
         value = payload.get(field) if isinstance(payload, dict) else None
         if not isinstance(value, str):
-            raise FlinkGarbledError(f"{method} {path}: expected '{field}' in the answer, but got {_shown(payload)}")
+            raise FlinkGarbledError(f"{method} {path}: expected '{field}' in the answer, but got {shown(payload)}")
         return value
 
     def _send(
@@ -287,9 +287,25 @@ class FlinkClient:
     def _send_once(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Any, files: Any, timeout_s: float | None
     ) -> Any:
+        answer = self._answer(method, path, query, body, files, timeout_s)
+        if answer.is_redirect or answer.status_code >= 400:
+            raise refusal(f"{method} {self.url}{path}", answer)
+        if not answer.content:
+            return {}
+        try:
+            return answer.json()
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise FlinkGarbledError(
+                f"{method} {self.url}{path}: expected JSON, but got {shown(answer.text)}. "
+                "Check that the address is a Flink REST endpoint"
+            ) from error
+
+    def _answer(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Any, files: Any, timeout_s: float | None
+    ) -> httpx.Response:
         self.calls += 1
         try:
-            answer = self._http.request(
+            return self._http.request(
                 method,
                 path,
                 params=query,
@@ -297,90 +313,5 @@ class FlinkClient:
                 files=files,
                 timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
             )
-        except httpx.TimeoutException as error:
-            raise FlinkUnreachableError(
-                f"{self.url}{path} did not answer in time: check that the JobManager is healthy"
-            ) from error
         except httpx.HTTPError as error:
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                raise FlinkRefusedError(
-                    f"the certificate of {self.url} is not trusted ({error}): give the certificate that signed it as "
-                    "engines.flink.access.ca_file in streamtune.yaml"
-                ) from error
-            if "CERTIFICATE_REQUIRED" in str(error).upper().replace(" ", "_"):
-                raise FlinkRefusedError(
-                    f"{self.url} asks for a certificate of yours: give engines.flink.access.client_cert in "
-                    "streamtune.yaml"
-                ) from error
-            raise FlinkUnreachableError(
-                f"{self.url} cannot be reached ({error}): check the address and that the JobManager runs"
-            ) from error
-        if answer.is_redirect:
-            where = str(answer.headers.get("location", "nowhere")).partition("?")[0]
-            raise FlinkRefusedError(
-                f"{method} {self.url}{path} was sent on to {redacted(where)}, as by a login page: set "
-                "STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and _PASSWORD, or check the address"
-            )
-        if answer.status_code >= 400:
-            raise _refusal(f"{method} {self.url}{path}", answer)
-        if not answer.content:
-            return {}
-        try:
-            return answer.json()
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise FlinkGarbledError(
-                f"{method} {self.url}{path}: expected JSON, but got {_shown(answer.text)}. "
-                "Check that the address is a Flink REST endpoint"
-            ) from error
-
-
-def _refusal(what: str, answer: httpx.Response) -> EngineError:
-    message = f"{what} was answered with {answer.status_code}" + (f": {_reason(answer)}" if answer.content else "")
-    if answer.status_code == 401:
-        told = "authorization" in answer.request.headers
-        return FlinkRefusedError(
-            f"{message}. "
-            + ("It does not know the user, password or token that it was given" if told else "It asks who you are")
-            + ": set STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and STREAMTUNE_FLINK_PASSWORD"
-        )
-    if answer.status_code == 403:
-        return FlinkRefusedError(f"{message}. You are known there, but not allowed to do this: ask for the right")
-    if answer.status_code == 404:
-        where = "" if answer.content else ": check the address and its path"
-        return FlinkNotFoundError(f"{message}{where}")
-    if answer.status_code >= 500 and not _is_final(answer):
-        return FlinkUnreachableError(message)
-    return FlinkRefusedError(message)
-
-
-def _is_final(answer: httpx.Response) -> bool:
-    """Flink refuses some requests with status 500: those name the reason, and a retry would not help."""
-    return "UnsupportedOperationException" in answer.text
-
-
-def _reason(answer: httpx.Response) -> str:
-    """The last cause in Flink's list of errors, on one line."""
-    try:
-        errors = answer.json()["errors"]
-    except (ValueError, KeyError, TypeError):
-        return _shown(answer.text)
-    return _root_cause("\n".join(str(error) for error in errors))
-
-
-def _root_cause(stack_trace: str) -> str:
-    """The innermost cause of a Java stack trace.
-
-    >>> _root_cause("java.lang.Exception: outer\\n\\tat a.b(C.java:1)\\nCaused by: x.IOException: disk full\\n\\tat")
-    'x.IOException: disk full'
-    """
-    lines = [line.strip() for line in stack_trace.splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    if causes:
-        return _shown(causes[-1])
-    said = [line for line in lines if not line.startswith(("at ", "...", "End of exception"))]
-    return _shown(said[0] if said else "no reason given")
-
-
-def _shown(value: object) -> str:
-    text = " ".join(str(value).split()) or "nothing"
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+            raise broken_off(self.url, path, error) from error

@@ -26,7 +26,7 @@ from streamtune.engines.flink.journal import Journal
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
-from streamtune.engines.flink.polling import Poller, state_of
+from streamtune.engines.flink.polling import COVERED_SHARE, Poller, state_of
 from streamtune.engines.flink.preflight import Preflight
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
 from streamtune.engines.flink.rescaling import FlinkRescaleFailedError, Program, Rescaler
@@ -35,8 +35,6 @@ from streamtune.engines.flink.resuming import resume
 from streamtune.engines.flink.settings import FlinkSettings as FlinkSettings
 from streamtune.errors import EngineError
 
-# By the subtasks' own clocks; the rest is the time between two fetches of the JobManager.
-_COVERED_SHARE = 0.8
 # What fails three times does not go away by itself, and every attempt leaves a failed job in Flink's list.
 _MOST_RESUMES = 3
 
@@ -213,13 +211,11 @@ class FlinkEngine(Engine):
         parameters = self.client.user_parameters(details.id)
         rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
         rates = read_rates(rates_file) if rates_file else None
-        overview = self.client.overview()
         imported = import_job(
             details,
             overrides=self._overrides,
             published=parameters.get(JOB_PARAMETER),
             rates=rates,
-            slots=overview.slots_available + max(slots_needed(details, {}), self.client.slots_held(details.id)),
         )
         said = dict(imported.said_rates)
         self._attached[details.id] = _Attached(
@@ -304,7 +300,7 @@ class FlinkEngine(Engine):
             last = self._poller.snapshot(attached.job_id, attached.imported)
             if isinstance(last, NotReady) or waited_s >= self._settings.fetch_patience_s:
                 return last
-            if self._poller.covered_s(first, last) >= _COVERED_SHARE * length_s:
+            if self._poller.covered_s(first, last) >= COVERED_SHARE * length_s:
                 return last
             yield self._settings.poll_s
             waited_s += self._settings.poll_s
@@ -359,6 +355,12 @@ class FlinkEngine(Engine):
         job_id = self._find(deployment).job_id
         own = max(slots_needed(self.client.job(job_id), {}), self.client.slots_held(job_id))
         return self.client.overview().slots_available + own
+
+    def slots_needed(self, deployment: Deployment, plan: Plan) -> int:
+        """How many slots a plan takes: vertices share them as the job says."""
+        attached = self._find(deployment)
+        degrees = {vertex: plan[key] for key, vertex in attached.imported.vertex_of.items()}
+        return slots_needed(self.client.job(attached.job_id), degrees)
 
     def preflight(self) -> Preflight:
         """What must be in order before a job is rescaled."""

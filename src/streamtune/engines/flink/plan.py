@@ -23,6 +23,7 @@ _SHIPPING: dict[str, Partitioning] = {
     "CUSTOM": "hash",
     "BROADCAST": "broadcast",
 }
+_LEAST_KEY_GROUPS, _MOST_KEY_GROUPS = 128, 1 << 15
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,11 @@ def import_job(
     overrides: Overrides | None = None,
     published: str | None = None,
     rates: Mapping[str, float] | None = None,
-    slots: int | None = None,
 ) -> ImportedJob:
     """Read a job's plan.
 
     ``published`` is what the job says about itself (a job spec as JSON, as our own workload publishes), ``rates`` what
-    its sources offer where that is known, ``slots`` how many it could have at most.
+    its sources offer where that is known.
     """
     overrides = overrides or Overrides()
     if not details.plan.nodes:
@@ -71,7 +71,7 @@ def import_job(
         found = describe(vertices[node.id].name, node.description)
         operator = known.get(key) or _operator(key, found, node, is_last=node.id not in has_readers)
         read_from[key] = "the job's own spec" if key in known else _words(found, operator)
-        limit = _limit(vertices[node.id], overrides, slots)
+        limit = _limit(vertices[node.id], overrides)
         operator = operator.model_copy(update={"parallelism": vertices[node.id].parallelism, "max_parallelism": limit})
         if key in overrides.operators:
             operator = overrides.operators[key].apply(operator)
@@ -179,13 +179,23 @@ def _with_widths(
     return tuple(completed)
 
 
-def _limit(vertex: Vertex, overrides: Overrides, slots: int | None) -> int:
-    """A vertex may not go past its own key groups, the slots there are, or what the user allows.
+def _limit(vertex: Vertex, overrides: Overrides) -> int:
+    """A vertex may not go past its own key groups, or what the user allows; slots come and go, and are no part of it.
 
-    Without any of them it stays as it is; what runs already is never above the limit, whoever set it.
+    What Flink does not tell is what it takes by itself. What runs already is never above the limit, whoever set it.
     """
-    limits = [limit for limit in (vertex.max_parallelism, overrides.max_parallelism, slots) if limit and limit > 0]
-    return max(min(limits, default=vertex.parallelism), vertex.parallelism)
+    groups = vertex.max_parallelism if vertex.max_parallelism > 0 else _key_groups_of(vertex.parallelism)
+    return max(min(groups, overrides.max_parallelism or groups), vertex.parallelism)
+
+
+def _key_groups_of(parallelism: int) -> int:
+    """Flink's own rule where nobody sets a maximum parallelism (``KeyGroupRangeAssignment``).
+
+    >>> [_key_groups_of(degree) for degree in (1, 85, 86, 100_000)]
+    [128, 128, 256, 32768]
+    """
+    power: int = 1 << (parallelism + parallelism // 2 - 1).bit_length()
+    return min(max(power, _LEAST_KEY_GROUPS), _MOST_KEY_GROUPS)
 
 
 def slots_needed(details: JobDetails, degrees: Mapping[str, int]) -> int:

@@ -22,6 +22,8 @@ _READ_METRICS = ("numRecordsIn", "numRecordsOut")
 # A fetch arrives once in a second or less often: the second time is mostly enough. Where every question makes the
 # JobManager fetch, no two answers are of one fetch, and little lies between them.
 _TRIES = 3
+# Of a window, by the subtasks' own clocks; the rest is the time between two fetches of the JobManager.
+COVERED_SHARE = 0.8
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ _HEAP_USED, _HEAP_MAX = "Status.JVM.Memory.Heap.Used", "Status.JVM.Memory.Heap.M
 _GC_TIME = "Status.JVM.GarbageCollector.All.TimeMsPerSecond"
 # Parallelism of jobs that are started over REST is lost on the way: FLINK-38770.
 _IGNORE_PLANS = ("2.0.", "2.1.", "2.2.", "2.3.")
+# No job has this id.
+_NOBODY = "0" * 32
+_SEE_PROXY = "allow GET, PUT, PATCH and POST at whatever stands before the cluster"
 _SAVEPOINT_FOLDERS = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
 
 
@@ -78,6 +81,21 @@ class Preflight:
                 )
             )
         return found
+
+    def rights(self) -> list[Finding]:
+        """Whether a proxy lets through what changes a job: tried on a job that does not exist, so that none changes."""
+        options = self.options()
+        if is_reactive(options):
+            return []
+        is_live = options.get("jobmanager.scheduler", "").lower() == "adaptive" and self.settings.mode != "restart"
+        method, ending = ("PUT", "resource-requirements") if is_live else ("POST", "stop")
+        found = self.client.is_let_through(method, f"/jobs/{_NOBODY}/{ending}", {} if is_live else {"drain": False})
+        what = f"{method} /jobs/…/{ending}"
+        if found is None:
+            return [Finding("rights", "warning", f"not known: something else than Flink answers {what}", _SEE_PROXY)]
+        if not found:
+            return [Finding("rights", "failed", f"reading is allowed, {what} is not", _SEE_PROXY)]
+        return [Finding("rights", "ok", f"{what} reaches Flink")]
 
     def job(self, job_id: str) -> list[Finding]:
         details = self.client.job(job_id)
@@ -146,6 +164,10 @@ class Preflight:
             if found.verdict == "failed":
                 raise EngineError(f"{found.name}: {found.seen}: {found.to_do}")
         return [f"{found.name}: {found.seen}: {found.to_do}" for found in all_found if found.verdict == "warning"]
+
+    def notes(self) -> list[str]:
+        """The same in words, for who only looks."""
+        return [f"{found.name}: {found.seen}: {found.to_do}" for found in self.cluster() if found.verdict != "ok"]
 
     def options(self) -> dict[str, str]:
         try:

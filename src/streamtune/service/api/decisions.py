@@ -119,10 +119,15 @@ def set_bounds(
 ) -> JobDetail:
     """Least and most instances of operators; what is not named has no bounds of its own."""
     keeper = service.keeper(job_id)
-    known = {operator.id for operator in service.detail(job_id).operators}
+    limits = {operator.id: operator.max_parallelism for operator in service.detail(job_id).operators}
+    of_policy = keeper.policy.max_parallelism
     for operator, one in bounds.items():
-        if operator not in known:
-            raise RequestError(422, "no_operator", f"no operator '{operator[:80]}'", f"there are {', '.join(known)}")
+        if operator not in limits:
+            raise RequestError(422, "no_operator", f"no operator '{operator[:80]}'", f"there are {', '.join(limits)}")
+        most = min(limits[operator], of_policy or limits[operator])
+        if one.min > most:
+            whose = "the policy's" if most < limits[operator] else "its"
+            raise RequestError(422, "bounds", f"min {one.min} is above {whose} limit of {most}", f"give at most {most}")
         if one.max < one.min:
             raise RequestError(422, "bounds", f"max {one.max} is below min {one.min}", "give max at least min")
     plain = {operator: one.model_dump() for operator, one in bounds.items()}

@@ -41,7 +41,7 @@ def operators_of(
                 id=operator.id,
                 type=operator.type,
                 parallelism=plan[operator.id],
-                max_parallelism=job.max_parallelism,
+                max_parallelism=job.limit_of(operator.id),
                 recommended=None if recommended is None else recommended.get(operator.id),
                 busy=busy,
                 backpressured=held,

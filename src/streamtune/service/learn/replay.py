@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from streamtune.dataflow import Job, Observation, Run
-from streamtune.readings.demand import input_rates
+from streamtune.readings.demand import edge_ratios, input_rates
 from streamtune.readings.labels import BOTTLENECK
 from streamtune.readings.metrics import hottest_busy_share
 from streamtune.readings.online import label_observation
@@ -57,7 +57,8 @@ def needs_of(job: Job, seen: Observation) -> dict[str, int]:
     What its instances were busy with, carried to the rate that was offered; a bottleneck needed more than it had.
     """
     metrics = seen.operators
-    demand = input_rates(job.dataflow, {key: selectivity(one) for key, one in metrics.items()}, dict(seen.source_rates))
+    passed = {key: selectivity(one) for key, one in metrics.items()}
+    demand = input_rates(job.dataflow, passed, dict(seen.source_rates), edge_ratios(seen))
     labels = label_observation(job.dataflow, seen)
     needs = {}
     for operator in job.dataflow.operators:
@@ -71,7 +72,7 @@ def needs_of(job: Job, seen: Observation) -> dict[str, int]:
         need = max(1, math.ceil(one.parallelism * min(1.0, busy) * scale - 0.05))
         if labels[operator.id] == BOTTLENECK:
             need = max(need, one.parallelism + 1)
-        needs[operator.id] = min(need, job.max_parallelism)
+        needs[operator.id] = min(need, job.limit_of(operator.id))
     return needs
 
 
