@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import zipfile
 from importlib.util import find_spec
@@ -17,14 +18,103 @@ from streamtune.engines.flink.vocabulary import DATASTREAM_NAMES, SQL_NODES, kin
 NO_OPERATORS = {"AggregateBase", "WindowAggregateBase", "Node", "Exchange", "Union", "MultipleInput"}
 
 
-@pytest.mark.parametrize(("node", "kind"), SQL_NODES.items())
+# What each operator does, written down from Flink's documentation of them, not from the table that is tested.
+DOES = {
+    "map": "Calc PythonCalc StreamRecordTimestampInserter TransformationsModify",
+    "filter": "DropUpdateBefore ConstraintEnforcer",
+    # One row becomes any number: table functions, grouping sets, and the windows a row lies in.
+    "flat_map": "Correlate PythonCorrelate Expand WindowTableFunction",
+    # They wait for answers from elsewhere.
+    "async": "AsyncCalc PythonAsyncCalc AsyncCorrelate MLPredictTableFunction",
+    "source": "Values DataStreamScan TableSourceScan LegacyTableSourceScan",
+    "sink": "Sink LegacySink",
+    # They keep the last row of each key, to tell what a new one changes.
+    "deduplicate": "Deduplicate ChangelogNormalize SinkMaterializer SinkUpsertMaterializer",
+    # The first n, by whatever order.
+    "rank": "Rank Limit SortLimit",
+    "sort": "Sort TemporalSort",
+    "match": "Match",
+    "watermarks": "WatermarkAssigner MiniBatchAssigner",
+    "aggregate": "GroupAggregate LocalGroupAggregate GlobalGroupAggregate IncrementalGroupAggregate "
+    "PythonGroupAggregate GroupTableAggregate PythonGroupTableAggregate",
+    "over_aggregate": "OverAggregate PythonOverAggregate",
+    "window_aggregate": "WindowAggregate LocalWindowAggregate GlobalWindowAggregate GroupWindowAggregate "
+    "PythonGroupWindowAggregate",
+    "window_rank": "WindowRank",
+    "window_deduplicate": "WindowDeduplicate",
+    "window_join": "WindowJoin",
+    "join": "Join IntervalJoin TemporalJoin DeltaJoin MultiJoin",
+    # One row is looked up at a time, in a table outside.
+    "lookup_join": "LookupJoin VectorSearchTableFunction",
+    "process": "ProcessTableFunction",
+}
+SQL = {name: kind for kind, names in DOES.items() for name in names.split()}
+
+DATASTREAM = {
+    "Map": "map", "Flat Map": "flat_map", "Filter": "filter",
+    "Process": "process", "KeyedProcess": "process", "Keyed Process": "process",
+    "PartitionProcess": "process", "FullPartitionMap": "process",
+    "Keyed Reduce": "aggregate", "Keyed Aggregation": "aggregate",
+    **dict.fromkeys(("Co-Map", "Co-Flat Map", "Co-Process", "Co-Keyed-Process"), "co_process"),
+    **dict.fromkeys(("Co-Process-Broadcast", "Co-Process-Broadcast-Keyed"), "co_process"),
+    "Interval Join": "join", "async wait operator": "async", "Timestamps/Watermarks": "watermarks",
+    "Collection Source": "source", "Sequence Source": "source",
+    "Print to Std. Out": "sink", "Print to Std. Err": "sink",
+    **{
+        f"{shape}{time}Windows": "window_aggregate"
+        for shape in ("Tumbling", "Sliding") for time in ("EventTime", "ProcessingTime", "Time")
+    },
+    **{
+        f"{gap}{time}SessionWindows": "window_aggregate"
+        for gap in ("", "Dynamic") for time in ("EventTime", "ProcessingTime")
+    },
+    "GlobalWindows": "window_aggregate",
+}  # fmt: skip
+
+
+def test_no_name_of_the_tables_goes_untested() -> None:
+    assert SQL.keys() == SQL_NODES.keys()
+    assert DATASTREAM.keys() == DATASTREAM_NAMES.keys()
+
+
+@pytest.mark.parametrize(("node", "kind"), SQL.items())
 def test_sql_nodes_with_and_without_counter(node: str, kind: str) -> None:
     assert kind_of(f"{node}[12]") == kind_of(f"{node}(select=[a])") == kind_of(node) == kind
 
 
-@pytest.mark.parametrize(("name", "kind"), DATASTREAM_NAMES.items())
+@pytest.mark.parametrize(("name", "kind"), DATASTREAM.items())
 def test_datastream_defaults(name: str, kind: str) -> None:
     assert kind_of(name) == kind
+
+
+# What the jobs of benchmarks/foreign_jobs do; a chain of a map and a filter may be called either.
+FOREIGN = {
+    "async": {"orders": "source", "async-wait-operator": "async"},
+    "chain": {"orders": "source", "Map": "map filter"},
+    "chained": {"orders": "source"},
+    "co-process": {"orders": "source", "rules": "source", "Co-Keyed-Process": "co_process"},
+    "fork": {"orders": "source", "Map": "map"},
+    "global-window": {"orders": "source", "GlobalWindows": "window_aggregate"},
+    "self-join": {"orders": "source", "KeyedProcess": "process", "TumblingProcessingTimeWindows": "window_join"},
+    "session": {"orders": "source", "ProcessingTimeSessionWindows": "window_aggregate", "Map": "map"},
+    "side-output": {"orders": "source", "Process": "process", "Map": "map"},
+    "single": {"orders": "source", "TumblingProcessingTimeWindows": "window_aggregate", "Map": "map filter"},
+    "sql-deduplicate": {"orders": "source", "Deduplicate": "deduplicate"},
+    "sql-fork": {"orders": "source", "GroupAggregate": "aggregate", "GroupAggregate-2": "aggregate"},
+    "sql-rank": {"orders": "source", "Rank": "rank"},
+    "union": {"orders": "source", "returns": "source", "KeyedProcess": "process"},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_jobs_of_a_real_flink_are_called_what_they_are(name: str) -> None:
+    """As ``make bench-foreign`` attached to them, on both versions and both schedulers."""
+    pieces = json.loads((Path(__file__).parents[3] / "benchmarks/results/foreign.json").read_text())
+    found = [one["types"] for key, one in pieces.items() if key.endswith(f"/{name}") and "types" in one]
+    assert found
+    for types in found:
+        for operator, kinds in FOREIGN[name].items():
+            assert types[operator] in kinds.split()
 
 
 def test_the_table_names_every_node_of_the_planner() -> None:

@@ -108,7 +108,8 @@ def _resolved(overrides: Overrides, by_vertex: Mapping[str, str], details: JobDe
         operator = resolve(name, by_vertex, details)
         if operator is None:
             raise EngineError(
-                f"the overrides name '{name}', but the operators of the job are {', '.join(by_vertex.values())}"
+                f"the overrides name '{name}', but the operators of the job are {', '.join(by_vertex.values())}: one "
+                "that the job now calls otherwise has to be renamed in the overrides too"
             )
         return operator
 
