@@ -13,6 +13,7 @@ from streamtune.readings.capacity import SATURATED_SHARE
 from streamtune.readings.curves import CapacityCurve
 from streamtune.readings.labels import BOTTLENECK
 from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
+from streamtune.readings.shortfall import SHORTFALL, saturated_and_short
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
 from streamtune.tuners.streamtune.estimator import NeedEstimator, Situation, Verdict
@@ -187,7 +188,7 @@ class StreamTune(Tuner):
             situation = replace(situation, demand=raised)
         verdicts = self._first_verdicts(situation) or self._estimator.judge(situation)
         bounds = self._experience.bounds(situation.demand, self._usual) if self.settings.binding else {}
-        current = observation.plan
+        current, short = observation.plan, self._short(observation, situation)
         degrees, why, figures = {}, {}, {}
         for key in self.job.dataflow.order:
             verdict = verdicts.get(key)
@@ -202,6 +203,11 @@ class StreamTune(Tuner):
                 # Its readings mislead: what it takes is certain, and one more at a time would be one restart each.
                 degrees[key] = min(max(degrees[key], self._grown(observation, key, demand)), limit)
                 why[key] = f"{verdict.told}; but {current[key]} is a bottleneck now: sized by what it really takes"
+            if key in short and degrees[key] <= current[key] < limit:
+                # What was believed or seen before is not so any more, whether or not anybody is held up already.
+                grown = max(verdict.degree, current[key] + 1, self._grown(observation, key, demand))
+                degrees[key] = min(grown, limit)
+                why[key] = f"{verdict.told}; but it is busy all the time now, and takes less than it is offered"
             figures[key] = {
                 "rate_per_s": demand,
                 "safe_probability": float(verdict.safe[degrees[key] - 1]),
@@ -209,7 +215,7 @@ class StreamTune(Tuner):
             }
         self._relieve(observation, situation.demand, degrees, why)
         plan = Plan({key: degrees[key] for key in self.job.dataflow.index})
-        if not observation.has_backpressure and self._is_within_band(observation):
+        if not (observation.has_backpressure or short) and self._is_within_band(observation):
             why = {key: f"{text}; within the band of the target utilisation" for key, text in why.items()}
             plan = current
         if not observation.has_backpressure and self._is_not_worth_it(current, plan):
@@ -267,6 +273,15 @@ class StreamTune(Tuner):
             and observation.rate_origins.get(key) != "lag"
             and metrics.parallelism < self.job.limit_of(key)
         )
+
+    def _short(self, observation: Observation, situation: Situation) -> frozenset[str]:
+        """Operators that are saturated and take too little: by this window, and by all that were seen."""
+        if not self.settings.binding:
+            return frozenset()
+        taken = {key: metrics.records_in_per_s for key, metrics in observation.operators.items()}
+        usual = {key: rate / situation.headroom for key, rate in situation.demand.items()}
+        found = saturated_and_short(self.job.dataflow, observation)
+        return frozenset(key for key in found if taken[key] < usual[key] * (1 - SHORTFALL))
 
     def _is_short_now(self, observation: Observation, key: str) -> bool:
         lessons = self._experience.lessons
