@@ -80,7 +80,7 @@ def _back(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _spread(values: Sequence[float]) -> str:
-    return f"{np.mean(values):,.4g} ({min(values):,.4g} to {max(values):,.4g})"
+    return f"{np.mean(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
 
 def _told(test: Mapping[str, Any] | None) -> str:
