@@ -130,7 +130,7 @@ def main() -> None:
     study = Figure8Study(
         steps=given.steps, repeats=given.repeats, without_repeats=given.without_repeats, **chosen.study
     )
-    target = SparkTarget(master=MASTER, baseline_every=6, conf=chosen.conf)
+    target = SparkTarget(master=MASTER, warm_up=6, baseline_every=6, conf=chosen.conf)
     with spark_objective(chosen.problem, chosen.application, work, target) as objective:
         found = run_figure_8(
             chosen.problem, objective, work, study, final=lambda knobs: chosen.rows_of * objective.rows_per_s(knobs),
