@@ -31,6 +31,10 @@ VALUES: tuple[Any, ...] = (
     "2026-99-99T00:00:00", "10s", "-5s", "1e400s", "source", [], {}, [[]], [None], {"": None}, {"id": "id"}, [{}] * 3,
     ["a"] * 2000,
 )  # fmt: skip
+_PIECES = (
+    b"\x00", b"\xff\xfe", b"\n", b"{", b"]", b'"', b"&a *a", b"\xed\xb3\xbf", b": ", b"9" * 400, b"9" * 5000, b"1e999",
+    b"[" * 5000, b'{"a":' * 5000, b"\\ud83d", b"NaN",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Target:
     content: bytes
     read: Callable[[Path], object]
     is_document: bool = True
-    is_answer: bool = False  # by a server: there is no file to be named
+    place: str | None = ""  # what a refusal must name: its own file's name where none is given; None: nothing
 
 
 def damaged(target: Target, draw: random.Random) -> bytes:
@@ -72,7 +76,7 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
         elif kind == 4:
             del data[at:]
         else:
-            data[at:at] = draw.choice((b"\x00", b"\xff\xfe", b"\n", b"{", b"]", b'"', b"&a *a", b"\xed\xb3\xbf", b": "))
+            data[at:at] = draw.choice(_PIECES)
     return bytes(data)
 
 
@@ -169,9 +173,9 @@ def _outcome(target: Target, path: Path) -> str | None:
     try:
         target.read(path)
     except StreamTuneError as error:
-        # By its name, or by the folder that it stands in.
-        named = target.is_answer or path.name in str(error) or path.parent.name in str(error)
-        return None if named else f"the refusal names no place: {error}"
+        place = path.name if target.place == "" else target.place
+        named = place is None or place in str(error)
+        return None if named else f"the refusal does not name {place}: {error}"[:500]
     except Exception as error:  # the rest is what we are looking for
         return f"{type(error).__name__}: {error}"[:500]
     finally:

@@ -51,7 +51,7 @@ def request_targets(folder: Path) -> list[Target]:
         def read(path: Path) -> None:
             api.send(path.read_bytes(), sound)
 
-        return Target(f"request-{name}.json", json.dumps(sound).encode(), read, is_answer=True)
+        return Target(f"request-{name}.json", json.dumps(sound).encode(), read, place=None)
 
     return [target(name, sound) for name, sound in _SAMPLES.items()]
 

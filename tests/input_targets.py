@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
-from engines.flink.test_plan import DATASTREAM
 from good_run import GOOD_RUN
+from input_answers import answer_targets
 from input_fuzz import Target, with_file
 from input_requests import request_targets
 from streamtune.autoconfig.problem import load_problem as load_space
+from streamtune.cli.arguments import parse_rate_changes
 from streamtune.config import load_config
 from streamtune.control.audit import read_audit
+from streamtune.dataflow import Job
 from streamtune.dataflow.spec import load_spec
 from streamtune.engines.flink.overrides import load_overrides
-from streamtune.engines.flink.plan import import_job
-from streamtune.engines.flink.responses import JobDetails, Overview, VertexDetails, parse
+from streamtune.engines.flink.published import read_rates
+from streamtune.forecasts.series import read_series
 from streamtune.history.sources import gunzipped_bytes, probe_parquet
 from streamtune.models.bundle import ModelBundle
 from streamtune.placement.graph_file import read_graph
@@ -45,15 +48,17 @@ _OVERRIDES = b"""operators:
 exclude: [sink]
 max_parallelism: 64
 """
-_VERTEX = {
-    "id": "v1", "name": "x", "parallelism": 2,
-    "subtasks": [{"subtask": 0, "status": "RUNNING", "host": "h", "start-time": 5, "metrics": {"read-records": 5}}],
-}  # fmt: skip
 
 
 def targets(folder: Path, model: Path) -> list[Target]:
     """All of them; ``folder`` takes the sound files that some need beside the damaged one."""
-    return [*_documents(), *_answers(), *_binary(folder), *_folders(folder, model), *request_targets(folder)]
+    return [
+        *_documents(),
+        *answer_targets(folder),
+        *_binary(folder),
+        *_folders(folder, model),
+        *request_targets(folder),
+    ]
 
 
 def _documents() -> list[Target]:
@@ -85,6 +90,21 @@ def _documents() -> list[Target]:
         Target("samples.json", json.dumps({"operator": "CMO1", "samples": samples}).encode(), read_samples),
         Target("space.json", json.dumps(space).encode(), load_space),
         Target("audit.jsonl", events, read_audit),
+        *_rates(spec.job),
+    ]
+
+
+def _rates(job: Job) -> list[Target]:
+    """Rates over time (CSV), changes of rates (``--rates``), and what an emulated job is offered."""
+    times = "".join(f"2026-11-16 10:{minute:02}:00,{100 + minute}\n" for minute in range(20))
+    changes = [1, 2.5, dict(job.source_rates)]
+    offered = json.dumps(dict(job.source_rates)).encode()
+    return [
+        Target("rates.csv", f"time,rate\n{times}".encode(), read_series, is_document=False),
+        Target("rates.csv.gz", gzip.compress(times.encode(), mtime=0), read_series, is_document=False),
+        Target("changes.json", json.dumps(changes).encode(), lambda path: parse_rate_changes(str(path), job, 0)),
+        Target("changes.yaml", yaml.dump(changes).encode(), lambda path: parse_rate_changes(str(path), job, 0)),
+        Target("offered.json", offered, read_rates),
     ]
 
 
@@ -96,41 +116,7 @@ def _all_of_config(path: Path) -> None:
         config.settings(kind)
 
 
-def _answers() -> list[Target]:
-    details = DATASTREAM.model_dump(mode="json", by_alias=True)
-    overview = {"taskmanagers": 1, "slots-total": 4, "slots-available": 2, "flink-version": "2.3.0", "jobs-running": 1}
-
-    def job(path: Path) -> None:
-        import_job(parse(JobDetails, _payload(path), "/jobs/j"))
-
-    return [
-        Target("job.json", json.dumps(details).encode(), job, is_answer=True),
-        Target(
-            "overview.json",
-            json.dumps(overview).encode(),
-            lambda path: parse(Overview, _payload(path), "/overview"),
-            is_answer=True,
-        ),
-        Target(
-            "vertex.json",
-            json.dumps(_VERTEX).encode(),
-            lambda path: parse(VertexDetails, _payload(path), "/jobs/j/vertices/v1"),
-            is_answer=True,
-        ),
-    ]
-
-
-def _payload(path: Path) -> Any:
-    """As the client decodes it: what is no JSON is refused there, by its own test."""
-    try:
-        return json.loads(path.read_bytes())
-    except ValueError:
-        return None
-
-
 def _binary(folder: Path) -> list[Target]:
-    import gzip
-
     file = folder / "sound.parquet"
     pq.write_table(pa.Table.from_pylist([{**GOOD_RUN, "run_id": f"run-{n}"} for n in range(20)]), file)
     spec = load("nexmark-q1").spec
@@ -171,7 +157,12 @@ def _folders(folder: Path, model: Path) -> list[Target]:
     return [
         *(
             Target(
-                f"bundle-{Path(name).name}", (model / name).read_bytes(), with_file(model, name, _bundle), is_document
+                f"bundle-{Path(name).name}",
+                (model / name).read_bytes(),
+                with_file(model, name, _bundle),
+                is_document,
+                # What a manifest says may be as wrong as the file that it says it of: then it is the folder.
+                place=f"{model.name}-folder" if name == "manifest.json" else Path(name).name,
             )
             for name, is_document in whole.items()
         ),

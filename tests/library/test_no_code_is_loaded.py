@@ -16,14 +16,14 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "streamtune"
 # Modules whose loading executes what is in a file.
 FORBIDDEN_IMPORTS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "skops"}
-# Calls that do, by their last names, unless the keyword that makes them safe is given.
-UNSAFE_CALLS = {
-    ("torch", "load"): "weights_only",
+# Calls that do, by their last names, unless the keyword that makes them safe has, as it stands there, the safe value.
+UNSAFE_CALLS: dict[tuple[str, str], tuple[str, bool] | None] = {
+    ("torch", "load"): ("weights_only", True),
     ("yaml", "load"): None,
     ("yaml", "unsafe_load"): None,
     ("yaml", "full_load"): None,
-    ("np", "load"): "allow_pickle",
-    ("numpy", "load"): "allow_pickle",
+    ("np", "load"): ("allow_pickle", False),
+    ("numpy", "load"): ("allow_pickle", False),
     ("pd", "read_pickle"): None,
     ("pandas", "read_pickle"): None,
 }
@@ -62,8 +62,13 @@ def problems(tree: ast.Module) -> Iterator[str]:
             yield f"{node.lineno}: calls {node.func.id}"
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
             call = (node.func.value.id, node.func.attr)
-            if call in UNSAFE_CALLS and UNSAFE_CALLS[call] not in {word.arg for word in node.keywords}:
+            if call in UNSAFE_CALLS and not _is_made_safe(node, UNSAFE_CALLS[call]):
                 yield f"{node.lineno}: calls {'.'.join(call)}"
+
+
+def _is_made_safe(call: ast.Call, by: tuple[str, bool] | None) -> bool:
+    given = {word.arg: word.value.value for word in call.keywords if isinstance(word.value, ast.Constant)}
+    return by is not None and given.get(by[0]) is by[1]
 
 
 def test_no_reader_of_the_source_can_run_what_it_reads() -> None:
@@ -91,8 +96,17 @@ def _is_import(node: ast.AST) -> bool:
         "from torch import load",
         "yaml.load(text, Loader=yaml.Loader)",
         "np.load(path)",
+        "torch.load('model.pt', weights_only=False)",
+        "torch.load('model.pt', weights_only=is_ours)",
+        "np.load(path, allow_pickle=True)",
+        "numpy.load(path, allow_pickle=1)",
         "eval(expression)",
     ],
 )
 def test_each_of_these_would_be_found(text: str) -> None:
     assert list(problems(ast.parse(text)))
+
+
+@pytest.mark.parametrize("text", ["torch.load('model.pt', weights_only=True)", "np.load(path, allow_pickle=False)"])
+def test_what_is_safe_as_it_stands_is_not(text: str) -> None:
+    assert list(problems(ast.parse(text))) == []

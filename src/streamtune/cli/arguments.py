@@ -12,7 +12,7 @@ from streamtune.dataflow import Job, Plan
 from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.dataflow.spec import JobSpec, load_spec
 from streamtune.engines.simulator.settings import MeasurementError, SimulatorSettings
-from streamtune.errors import StreamTuneError
+from streamtune.errors import DataflowError, StreamTuneError
 
 
 def find_job(job: str) -> JobSpec:
@@ -105,12 +105,15 @@ def parse_rate_changes(text: str, job: Job, seed: int) -> list[dict[str, float]]
         )
     changes = []
     for position, entry in enumerate(entries, start=1):
+        place = f"--rates {path}, entry {position}"
         if isinstance(entry, dict):
-            wanted = {str(key): _number(value, f"--rates {path}, entry {position}") for key, value in entry.items()}
-            job.check_rates(wanted)
+            wanted = {str(key): _number(value, place) for key, value in entry.items()}
         else:
-            wanted = _times(job, _number(entry, f"--rates {path}, entry {position}"))
+            wanted = _times(job, _number(entry, place))
+        try:
             job.check_rates(wanted)
+        except DataflowError as error:
+            raise StreamTuneError(f"{place}: {error}") from error
         changes.append(wanted)
     return changes
 

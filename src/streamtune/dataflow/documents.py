@@ -112,7 +112,7 @@ def parse_json(text: str) -> Any:
     """
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        return _in_whole_letters(found, text)
+        return in_whole_letters(found, text)
     except json.JSONDecodeError as error:
         raise DocumentError(f"is not valid JSON: {error.msg} in line {error.lineno}") from error
     except RecursionError as error:
@@ -131,7 +131,7 @@ def parse_yaml(text: str) -> Any:
     streamtune.dataflow.documents.DocumentError: is not valid YAML: key 'a' is given twice in line 2
     """
     try:
-        return _in_whole_letters(_StrictLoader(text).get_single_data(), text)
+        return in_whole_letters(_StrictLoader(text).get_single_data(), text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" in line {mark.line + 1}" if mark else ""
@@ -143,7 +143,7 @@ def parse_yaml(text: str) -> Any:
         raise DocumentError(f"is not valid YAML: {_sentence(error)}") from error
 
 
-def _in_whole_letters(found: Any, text: str) -> Any:
+def in_whole_letters(found: Any, text: str) -> Any:
     r"""Refuse halves of letters: ``"\ud83d"`` alone can be escaped, but neither be written to a file nor be sent.
 
     >>> parse_json(r'["\ud83d"]')

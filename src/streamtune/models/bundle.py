@@ -269,7 +269,7 @@ def _read_manifest(path: Path) -> Manifest:
     check_signature(path, MANIFEST, content)
     try:
         data = json.loads(content.decode("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # numbers and brackets without end too
         raise BundleError(f"{file} is damaged: it is not valid JSON. Train the model again, or restore it") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise BundleError(f"{file} is not the manifest of a StreamTune model: its format is not '{FORMAT}'")

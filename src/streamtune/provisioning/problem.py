@@ -127,7 +127,10 @@ def load_problem(path: Path) -> Problem:
 def problem_of(data: dict[str, Any], path: Path) -> Problem:
     """Check what was read; every error names the file and the field."""
     if isinstance(data.get("workload"), str):
-        data = {**data, "workload": read_workload(path.parent / data["workload"])}
+        try:
+            data = {**data, "workload": read_workload(path.parent / data["workload"])}
+        except ProvisioningError as error:
+            raise ProvisioningError(f"{path}: workload: {error}") from error
     try:
         return Problem.model_validate(data)
     except ValidationError as error:

@@ -88,7 +88,7 @@ class HistoryReader:
     def _known(self) -> dict[str, Any]:
         try:
             found = json.loads(self._summary.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -100,6 +100,6 @@ def _count(file: Path) -> Counter[tuple[str, str]]:
         for line in file.read_bytes().splitlines():
             run = json.loads(line)
             found[(str(run["observed_at"])[:10], str(run["engine"]))] += 1
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return found

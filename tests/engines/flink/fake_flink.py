@@ -180,6 +180,9 @@ class FakeFlink:
         if self.scheduler != "adaptive":
             return 500, {"errors": ["java.lang.UnsupportedOperationException: not an adaptive scheduler"]}
         if method == "PUT":
+            bounds = [body.get(vertex, {}).get("parallelism", {}) for vertex in VERTICES.values()]
+            if not all(1 <= one.get("lowerBound", 0) <= one.get("upperBound", 0) for one in bounds):
+                return 400, {"errors": ["x.IllegalArgumentException: bounds must be of every vertex, and positive"]}
             for key, vertex in VERTICES.items():
                 wanted = body[vertex]["parallelism"]
                 self.bounds[key] = (wanted["lowerBound"], wanted["upperBound"])
@@ -226,8 +229,14 @@ class FakeFlink:
         self.submitted.append(body)
         wanted = body["flinkConfiguration"].get("pipeline.jobvertex-parallelism-overrides", "")
         if self.overrides_work and wanted:
-            pairs = dict(part.split(":") for part in wanted.split(",") if part)
-            self.degrees = {key: int(pairs.get(vertex, self.degrees[key])) for key, vertex in VERTICES.items()}
+            try:
+                pairs = dict(part.split(":") for part in wanted.split(",") if part)
+                given = {key: int(pairs.get(vertex, self.degrees[key])) for key, vertex in VERTICES.items()}
+            except ValueError:
+                return 400, {"errors": ["x.IllegalArgumentException: no pairs of vertex and parallelism"]}
+            if min(given.values()) < 1:
+                return 400, {"errors": ["x.IllegalArgumentException: parallelism must be positive"]}
+            self.degrees = given
         self.bounds = {key: (1, degree) for key, degree in self.degrees.items()}
         self.job_id = body.get("jobId", f"{len(self.submitted):032x}")
         self.state = "RUNNING"

@@ -108,3 +108,42 @@ def test_nan_comes_in_several_spellings(fake: FakeFlink, nan: str | None) -> Non
     fake.intercept = blank
     busy_ms = client_of(fake).job(JOB).vertices[0].metrics.busy_ms
     assert busy_ms != busy_ms
+
+
+@pytest.mark.parametrize(
+    ("path", "payload"),
+    [
+        (f"/jobs/{JOB}/exceptions", {"exceptionHistory": [1]}),
+        (f"/jobs/{JOB}/exceptions", {"exceptionHistory": {"entries": [{"stacktrace": 5}]}}),
+        (f"/jobs/{JOB}/savepoints/t1", {"status": {"id": "COMPLETED"}, "operation": "done"}),
+        (f"/jobs/{JOB}/savepoints/t1", {"status": 7}),
+        (f"/jobs/{JOB}/checkpoints", {"counts": {"failed": 10**40}}),
+        ("/overview", b"9" * 5000),
+        ("/overview", b"[" * 100_000),
+        ("/overview", rb'{"flink-version": "\ud83d"}'),
+        ("/overview", b'{"flink-version": "\xed\xb3\xbf"}'),
+    ],
+)
+def test_an_answer_that_does_not_fit_names_the_call(fake: FakeFlink, path: str, payload: object) -> None:
+    fake.intercept = lambda _method, asked: (200, payload) if asked.partition("?")[0] == path else None
+    client = client_of(fake)
+    reads = (
+        client.overview,
+        lambda: client.failure(JOB),
+        lambda: client.checkpoints(JOB),
+        lambda: client.savepoint(JOB, "t1"),
+    )
+    wrong = []
+    for read in reads:
+        try:
+            read()
+        except FlinkGarbledError as error:
+            wrong.append(str(error))
+    assert len(wrong) == 1
+    assert f"GET {fake.url}{path}" in wrong[0]
+
+
+def test_a_refusal_that_lists_no_errors_is_told_all_the_same(fake: FakeFlink) -> None:
+    fake.intercept = lambda _method, _path: (400, {"errors": 5})
+    with pytest.raises(FlinkRefusedError, match="errors"):
+        client_of(fake).overview()

@@ -375,3 +375,17 @@ def test_another_cluster_is_not_meant(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     (tmp_path / "broken.json").write_text("{")
     assert journal.entries("http://elsewhere") == []
+
+
+def test_an_id_leads_to_no_other_folder(tmp_path: Path) -> None:
+    """Whoever answers instead of Flink chooses the ids of jobs."""
+    journal = Journal(tmp_path / "notes")
+    entry = Underway(url="http://flink", job_id="../../outside", job_name="x", jar_id="jar")
+    journal.write(entry)
+    assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["notes"]
+    assert journal.entries("http://flink") == [entry]
+    other = tmp_path / "notes" / "other.json"
+    other.write_text(entry.model_dump_json())
+    assert journal.entries("http://flink") == [entry]  # the other file is not where that job's would be
+    journal.done(entry)
+    assert list(tmp_path.rglob("*.json")) == [other]

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
+from streamtune.dataflow.documents import DocumentError, in_whole_letters
 from streamtune.engines.flink.access import Access, split_login
 from streamtune.engines.flink.refusals import FlinkNotFoundError as FlinkNotFoundError
 from streamtune.engines.flink.refusals import FlinkRefusedError as FlinkRefusedError
@@ -19,8 +21,10 @@ from streamtune.engines.flink.refusals import FlinkUnreachableError as FlinkUnre
 from streamtune.engines.flink.refusals import broken_off, is_of_flink, refusal, root_cause, shown
 from streamtune.engines.flink.responses import (
     ENDED,
+    Answer,
     Bounds,
     Checkpoints,
+    Exceptions,
     FlinkGarbledError,
     JobConfig,
     JobDetails,
@@ -29,7 +33,10 @@ from streamtune.engines.flink.responses import (
     JobSummary,
     Metric,
     Overview,
+    Requirements,
     Savepoint,
+    SavepointOperation,
+    SavepointStatus,
     TaskManager,
     TaskManagers,
     VertexDetails,
@@ -60,6 +67,7 @@ class FlinkClient:
         first_pause_s: float = 0.25,
         sleep: Callable[[float], None] = time.sleep,
         access: Access | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         check_address(url)
         bare, login = split_login(url)
@@ -74,6 +82,7 @@ class FlinkClient:
             headers=access.headers,
             auth=login or access.login,
             verify=access.verify,
+            transport=transport,
         )
         self.calls = 0
 
@@ -91,27 +100,25 @@ class FlinkClient:
     # What is read
 
     def overview(self) -> Overview:
-        return parse(Overview, self._read("/overview"), "the cluster's overview")
+        return self._read_as(Overview, "/overview")
 
     def jobs(self) -> tuple[JobSummary, ...]:
-        return parse(JobList, self._read("/jobs/overview"), "the list of jobs").jobs
+        return self._read_as(JobList, "/jobs/overview").jobs
 
     def job(self, job_id: str) -> JobDetails:
-        return parse(JobDetails, self._read(f"/jobs/{job_id}"), f"job {job_id}")
+        return self._read_as(JobDetails, f"/jobs/{job_id}")
 
     def status(self, job_id: str) -> JobStatus:
         """The state alone; unlike the details it is always current."""
-        return parse(JobStatus, self._read(f"/jobs/{job_id}/status"), f"status of job {job_id}")
+        return self._read_as(JobStatus, f"/jobs/{job_id}/status")
 
     def vertex(self, job_id: str, vertex_id: str) -> VertexDetails:
-        return parse(VertexDetails, self._read(f"/jobs/{job_id}/vertices/{vertex_id}"), f"vertex {vertex_id}")
+        return self._read_as(VertexDetails, f"/jobs/{job_id}/vertices/{vertex_id}")
 
     def vertex_metrics(self, job_id: str, vertex_id: str, names: Sequence[str], aggregates: str) -> dict[str, Metric]:
         """Metrics of a vertex over its subtasks; ``aggregates`` is a list such as ``max,sum``."""
         query = {"get": ",".join(names), "agg": aggregates}
-        entries = self._entries(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", query)
-        metrics = (parse(Metric, entry, f"metrics of vertex {vertex_id}") for entry in entries)
-        return {metric.id: metric for metric in metrics}
+        return self._metrics(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", query)
 
     def metric_names(self, job_id: str, vertex_id: str) -> tuple[str, ...]:
         entries = self._entries(f"/jobs/{job_id}/vertices/{vertex_id}/subtasks/metrics", None)
@@ -119,8 +126,7 @@ class FlinkClient:
 
     def user_parameters(self, job_id: str) -> dict[str, str]:
         """What the job's program has published as its global parameters."""
-        config = parse(JobConfig, self._read(f"/jobs/{job_id}/config"), f"configuration of job {job_id}")
-        return dict(config.execution_config.user_config)
+        return dict(self._read_as(JobConfig, f"/jobs/{job_id}/config").execution_config.user_config)
 
     def cluster_options(self) -> dict[str, str]:
         entries = self._entries("/jobmanager/config", None)
@@ -128,51 +134,41 @@ class FlinkClient:
 
     def failure(self, job_id: str) -> str | None:
         """The first line of what made the job fail, if anything did."""
-        payload = self._read(f"/jobs/{job_id}/exceptions", {"maxExceptions": "1"})
-        entries = payload.get("exceptionHistory", {}).get("entries", []) if isinstance(payload, dict) else []
-        text = entries[0].get("stacktrace") if entries else None
+        found = self._read_as(Exceptions, f"/jobs/{job_id}/exceptions", {"maxExceptions": "1"}).history.entries
+        text = found[0].stacktrace if found else None
         return root_cause(text) if text else None
 
     def resource_requirements(self, job_id: str) -> dict[str, Bounds]:
         """Bounds of every vertex; refused where the adaptive scheduler does not run the job."""
-        payload = self._read(f"/jobs/{job_id}/resource-requirements")
-        if not isinstance(payload, dict):
-            raise FlinkGarbledError(f"resource requirements: expected a mapping, but got {shown(payload)}")
-        return {
-            key: parse(Bounds, entry.get("parallelism") if isinstance(entry, dict) else entry, f"bounds of {key}")
-            for key, entry in payload.items()
-        }
+        found = self._read_as(Requirements, f"/jobs/{job_id}/resource-requirements").root
+        return {key: one.parallelism for key, one in found.items()}
 
     def checkpoints(self, job_id: str) -> Checkpoints:
         """Counts and the last ones; refused where the job has no checkpoints."""
-        return parse(Checkpoints, self._read(f"/jobs/{job_id}/checkpoints"), f"checkpoints of job {job_id}")
+        return self._read_as(Checkpoints, f"/jobs/{job_id}/checkpoints")
 
     def slots_held(self, job_id: str) -> int:
         """Slots that TaskManagers keep for a job, those of its old tasks included; 0 where they cannot be asked."""
         try:
-            managers = parse(TaskManagers, self._read("/taskmanagers"), "the TaskManagers").taskmanagers
+            managers = self._read_as(TaskManagers, "/taskmanagers").taskmanagers
             if len(managers) > _ASKED_TASK_MANAGERS:
                 return 0
-            asked = (parse(TaskManager, self._read(f"/taskmanagers/{one.id}"), one.id) for one in managers)
+            asked = (self._read_as(TaskManager, f"/taskmanagers/{quote(one.id, safe=':')}") for one in managers)
             return sum(slot.job_id == job_id for one in asked for slot in one.allocated)
         except (FlinkRefusedError, FlinkGarbledError):
             return 0
 
     def task_manager_metrics(self, names: Sequence[str]) -> dict[str, float]:
         """The largest value of each metric over all TaskManagers; those that are not reported are left out."""
-        entries = self._entries("/taskmanagers/metrics", {"get": ",".join(names), "agg": "max"})
-        found = (parse(Metric, entry, "metrics of the TaskManagers") for entry in entries)
-        return {metric.id: metric.maximum for metric in found if math.isfinite(metric.maximum)}
+        found = self._metrics("/taskmanagers/metrics", {"get": ",".join(names), "agg": "max"})
+        return {key: metric.maximum for key, metric in found.items() if math.isfinite(metric.maximum)}
 
     def savepoint(self, job_id: str, trigger: str) -> Savepoint:
-        payload = self._read(f"/jobs/{job_id}/savepoints/{trigger}")
-        if not isinstance(payload, dict):
-            raise FlinkGarbledError(f"savepoint {trigger}: expected a mapping, but got {shown(payload)}")
-        operation = payload.get("operation") or {}
-        cause = operation.get("failure-cause") or {}
-        failure = root_cause(str(cause.get("stack-trace") or cause.get("class"))) if cause else None
-        state = {"state": (payload.get("status") or {}).get("id"), "location": operation.get("location")}
-        return parse(Savepoint, {**state, "failure": failure}, f"savepoint {trigger}")
+        found = self._read_as(SavepointStatus, f"/jobs/{job_id}/savepoints/{trigger}")
+        operation = found.operation or SavepointOperation()
+        cause = operation.cause
+        failure = None if cause is None else root_cause(cause.stack_trace or cause.kind or "")
+        return Savepoint(state=found.status.id, location=operation.location, failure=failure)
 
     # What is changed
 
@@ -247,18 +243,27 @@ class FlinkClient:
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         return self._send("GET", path, query=query, idempotent=True)
 
+    def _read_as(self, kind: type[Answer], path: str, query: Mapping[str, str] | None = None) -> Answer:
+        return parse(kind, self._read(path, query), f"GET {self.url}{path}")
+
+    def _metrics(self, path: str, query: Mapping[str, str]) -> dict[str, Metric]:
+        metrics = (parse(Metric, entry, f"GET {self.url}{path}") for entry in self._entries(path, query))
+        return {metric.id: metric for metric in metrics}
+
     def _entries(self, path: str, query: Mapping[str, str] | None) -> list[dict[str, Any]]:
         """A response that is a list of mappings."""
         payload = self._read(path, query)
         if not isinstance(payload, list):
-            raise FlinkGarbledError(f"GET {path}: expected a list, but got {shown(payload)}")
+            raise FlinkGarbledError(f"GET {self.url}{path}: expected a list, but got {shown(payload)}")
         return [entry for entry in payload if isinstance(entry, dict)]
 
     def _text_field(self, method: str, path: str, field: str, **options: Any) -> str:
         payload = self._send(method, path, **options)
         value = payload.get(field) if isinstance(payload, dict) else None
         if not isinstance(value, str):
-            raise FlinkGarbledError(f"{method} {path}: expected '{field}' in the answer, but got {shown(payload)}")
+            raise FlinkGarbledError(
+                f"{method} {self.url}{path}: expected '{field}' in the answer, but got {shown(payload)}"
+            )
         return value
 
     def _send(
@@ -293,8 +298,11 @@ class FlinkClient:
         if not answer.content:
             return {}
         try:
-            return answer.json()
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            text = answer.content.decode("utf-8")  # strictly, which json.loads of bytes is not
+            return in_whole_letters(json.loads(text), text)
+        except DocumentError as error:
+            raise FlinkGarbledError(f"{method} {self.url}{path}: the answer {error}") from error
+        except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, numbers or brackets without end
             raise FlinkGarbledError(
                 f"{method} {self.url}{path}: expected JSON, but got {shown(answer.text)}. "
                 "Check that the address is a Flink REST endpoint"
@@ -313,5 +321,7 @@ class FlinkClient:
                 files=files,
                 timeout=httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s,
             )
+        except httpx.InvalidURL as error:  # an id with control characters, or thousands of letters
+            raise FlinkGarbledError(f"{self.url}{path[:200]!r} is no address: {error}") from error
         except httpx.HTTPError as error:
             raise broken_off(self.url, path, error) from error

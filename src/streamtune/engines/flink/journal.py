@@ -15,12 +15,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
+from urllib.parse import quote
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
 from streamtune.outputs import is_alive, sweep_unfinished, unfinished_file
+
+_LONGEST_NAME = 200
 
 
 class Owner(Frozen):
@@ -112,8 +115,8 @@ class Journal:
         if self._folder is None:
             return []
         sweep_unfinished(self._folder, "*.json")
-        found = (_read(path) for path in sorted(self._folder.glob("*.json")))
-        return [entry for entry in found if entry is not None and entry.url == url]
+        read = ((path, _read(path)) for path in sorted(self._folder.glob("*.json")))
+        return [entry for path, entry in read if entry and entry.url == url and self.path_of(entry) == path]
 
     def left(self, url: str, job_id: str) -> Underway | None:
         """What was begun with a job and not finished, unless another process is at it."""
@@ -123,7 +126,8 @@ class Journal:
 
     def path_of(self, entry: Underway) -> Path:
         assert self._folder is not None
-        return self._folder / f"{entry.job_id}.json"
+        # Whoever answers instead of Flink chooses the id: it must not lead out of the folder.
+        return self._folder / f"{quote(entry.job_id, safe='')[:_LONGEST_NAME]}.json"
 
     def way_out(self, entry: Underway) -> str:
         """Where an entry lies and how to be rid of it, for errors."""
@@ -139,7 +143,7 @@ def fresh_id() -> str:
 def _read(path: Path) -> Underway | None:
     try:
         return Underway.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError):
+    except (OSError, ValueError, RecursionError):  # a ValidationError is a ValueError
         return None
 
 

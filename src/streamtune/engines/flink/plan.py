@@ -15,7 +15,7 @@ from streamtune.engines.flink.identity import operator_ids as operator_ids
 from streamtune.engines.flink.identity import resolve
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.responses import FlinkGarbledError, JobDetails, PlanNode, Vertex
-from streamtune.errors import EngineError, StreamTuneError
+from streamtune.errors import DataflowError, EngineError, StreamTuneError
 
 _SHIPPING: dict[str, Partitioning] = {
     "FORWARD": "forward",
@@ -80,9 +80,12 @@ def import_job(
             rate = (rates or {}).get(key, operator.rate or 0.0)
             operator = operator.model_copy(update={"rate": rate})
         operators.append(operator)
-    flow = Dataflow(_with_widths(tuple(operators), nodes, by_vertex), _edges(nodes, by_vertex))
-    plan = Plan({by_vertex[vertex.id]: vertex.parallelism for vertex in vertices.values()})
-    job = Job(details.name, flow, max(operator.max_parallelism or 1 for operator in flow.operators))
+    try:
+        flow = Dataflow(_with_widths(tuple(operators), nodes, by_vertex), _edges(nodes, by_vertex))
+        plan = Plan({by_vertex[vertex.id]: vertex.parallelism for vertex in vertices.values()})
+        job = Job(details.name, flow, max(operator.max_parallelism or 1 for operator in flow.operators))
+    except DataflowError as error:
+        raise FlinkGarbledError(f"job {details.id}: its plan is no dataflow: {error}") from error
     vertex_of = {operator: vertex for vertex, operator in by_vertex.items()}
     said = {key: one.rate for key, one in overrides.operators.items() if one.rate is not None}
     return ImportedJob(job, plan, vertex_of, frozenset(overrides.exclude), said, read_from)
@@ -127,7 +130,7 @@ def _published_operators(published: str | None) -> dict[str, Operator]:
         return {}
     try:
         return {operator.id: operator for operator in parse_spec(json.loads(published)).job.dataflow.operators}
-    except (json.JSONDecodeError, StreamTuneError):
+    except (ValueError, RecursionError, StreamTuneError):
         return {}
 
 

@@ -29,5 +29,5 @@ def read_rates(path: Path) -> dict[str, float] | None:
     try:
         rates = json.loads(path.read_text())
         return {str(source): float(rate) for source, rate in rates.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return None

@@ -55,10 +55,9 @@ def _is_final(answer: httpx.Response) -> bool:
 def _reason(answer: httpx.Response) -> str:
     """The last cause in Flink's list of errors, on one line."""
     try:
-        errors = answer.json()["errors"]
-    except (ValueError, KeyError, TypeError):
+        return root_cause("\n".join(str(error) for error in answer.json()["errors"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
         return shown(answer.text)
-    return root_cause("\n".join(str(error) for error in errors))
 
 
 def _sent_on(what: str, answer: httpx.Response) -> str:
@@ -76,7 +75,7 @@ def is_of_flink(answer: httpx.Response) -> bool:
     """Whether Flink itself has answered, be it with one of its errors, and not something before it."""
     try:
         said = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(said, dict) and (answer.is_success or isinstance(said.get("errors"), list))
 

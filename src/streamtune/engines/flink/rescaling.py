@@ -139,6 +139,12 @@ class Rescaler:
         self, job_id: str, before: Mapping[str, Bounds], wanted: Mapping[str, int], changed: Mapping[str, int]
     ) -> Steps[None]:
         """Raise or lower the upper bounds of the changed vertices; all others keep theirs."""
+        lost = next((key for key in wanted if key not in before), None)
+        if lost is not None:
+            raise RescaleRefusedError(
+                f"job {job_id}: Flink tells of no resource requirements of its vertex '{lost}': ask again in a while. "
+                "Nothing was changed"
+            )
         # The lower bound stays 1: with too few slots Flink then keeps the job running, if on fewer instances.
         after = {key: Bounds(lower=1, upper=changed[key]) if key in changed else old for key, old in before.items()}
         self._client.set_resource_requirements(job_id, after)

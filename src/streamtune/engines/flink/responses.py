@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, ValidationError
 
 from streamtune.errors import EngineError
 
 # Flink writes NaN as a bare token, as text, or leaves the field out, depending on the version.
 Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
-Answer = TypeVar("Answer", bound="Response")
+# As wide as Java's: what is larger cannot come from Flink, and could not be made a float.
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Answer = TypeVar("Answer", bound=BaseModel)
 
 RUNNING, FINISHED, CANCELED, FAILED, SUSPENDED = "RUNNING", "FINISHED", "CANCELED", "FAILED", "SUSPENDED"
 ENDED = frozenset({FINISHED, CANCELED, FAILED})
@@ -26,9 +28,9 @@ class Response(BaseModel):
 
 
 class Overview(Response):
-    taskmanagers: int
-    slots_total: int = Field(alias="slots-total")
-    slots_available: int = Field(alias="slots-available")
+    taskmanagers: Whole
+    slots_total: Whole = Field(alias="slots-total")
+    slots_available: Whole = Field(alias="slots-available")
     version: str = Field(default="unknown", alias="flink-version")
 
 
@@ -36,7 +38,7 @@ class JobSummary(Response):
     id: str = Field(alias="jid")
     name: str
     state: str
-    start_ms: int = Field(default=0, alias="start-time")
+    start_ms: Whole = Field(default=0, alias="start-time")
 
 
 class JobList(Response):
@@ -66,12 +68,12 @@ class IoMetrics(Response):
 class Vertex(Response):
     id: str
     name: str
-    parallelism: int
-    max_parallelism: int = Field(default=-1, alias="maxParallelism")
+    parallelism: Whole
+    max_parallelism: Whole = Field(default=-1, alias="maxParallelism")
     status: str
-    start_ms: int = Field(default=-1, alias="start-time")
+    start_ms: Whole = Field(default=-1, alias="start-time")
     slot_sharing_group: str | None = Field(default=None, alias="slotSharingGroupId")
-    tasks: dict[str, int] = Field(default_factory=dict)
+    tasks: dict[str, Whole] = Field(default_factory=dict)
     metrics: IoMetrics = Field(default_factory=IoMetrics)
 
 
@@ -82,7 +84,7 @@ class PlanInput(Response):
 
 class PlanNode(Response):
     id: str
-    parallelism: int
+    parallelism: Whole
     description: str = ""
     inputs: tuple[PlanInput, ...] = ()
 
@@ -97,9 +99,9 @@ class JobDetails(Response):
     id: str = Field(alias="jid")
     name: str
     state: str
-    start_ms: int = Field(default=0, alias="start-time")
-    now_ms: int = Field(default=0, alias="now")
-    timestamps: dict[str, int] = Field(default_factory=dict)
+    start_ms: Whole = Field(default=0, alias="start-time")
+    now_ms: Whole = Field(default=0, alias="now")
+    timestamps: dict[str, Whole] = Field(default_factory=dict)
     vertices: tuple[Vertex, ...]
     plan: Plan = Field(default_factory=Plan)
 
@@ -113,17 +115,17 @@ class JobDetails(Response):
 
 
 class Subtask(Response):
-    subtask: int
-    attempt: int = 0
+    subtask: Whole
+    attempt: Whole = 0
     status: str
-    start_ms: int = Field(default=-1, alias="start-time")
+    start_ms: Whole = Field(default=-1, alias="start-time")
     metrics: IoMetrics = Field(default_factory=IoMetrics)
 
 
 class VertexDetails(Response):
     id: str
     name: str
-    parallelism: int
+    parallelism: Whole
     subtasks: tuple[Subtask, ...]
 
 
@@ -136,15 +138,15 @@ class Metric(Response):
 
 
 class CheckpointCounts(Response):
-    total: int = 0
-    completed: int = 0
-    failed: int = 0
+    total: Whole = 0
+    completed: Whole = 0
+    failed: Whole = 0
 
 
 class Checkpoint(Response):
-    id: int = 0
-    trigger_ms: int = Field(default=0, alias="trigger_timestamp")
-    acknowledged_ms: int = Field(default=0, alias="latest_ack_timestamp")
+    id: Whole = 0
+    trigger_ms: Whole = Field(default=0, alias="trigger_timestamp")
+    acknowledged_ms: Whole = Field(default=0, alias="latest_ack_timestamp")
     path: str | None = Field(default=None, alias="external_path")
 
     @property
@@ -195,6 +197,25 @@ class JobConfig(Response):
     execution_config: ExecutionConfig = Field(default_factory=ExecutionConfig, alias="execution-config")
 
 
+class FailureCause(Response):
+    kind: str | None = Field(default=None, alias="class")
+    stack_trace: str | None = Field(default=None, alias="stack-trace")
+
+
+class SavepointOperation(Response):
+    location: str | None = None
+    cause: FailureCause | None = Field(default=None, alias="failure-cause")
+
+
+class SavepointId(Response):
+    id: str
+
+
+class SavepointStatus(Response):
+    status: SavepointId
+    operation: SavepointOperation | None = None
+
+
 class Savepoint(Response):
     """The state of a savepoint: IN_PROGRESS or COMPLETED, and then its location or why it failed."""
 
@@ -208,8 +229,28 @@ class Savepoint(Response):
 
 
 class Bounds(Response):
-    lower: int = Field(alias="lowerBound")
-    upper: int = Field(alias="upperBound")
+    lower: Whole = Field(alias="lowerBound")
+    upper: Whole = Field(alias="upperBound")
+
+
+class VertexRequirements(Response):
+    parallelism: Bounds
+
+
+class Requirements(RootModel[dict[str, VertexRequirements]]):
+    """Bounds by the id of the vertex."""
+
+
+class FailureEntry(Response):
+    stacktrace: str | None = None
+
+
+class FailureHistory(Response):
+    entries: tuple[FailureEntry, ...] = ()
+
+
+class Exceptions(Response):
+    history: FailureHistory = Field(default_factory=FailureHistory, alias="exceptionHistory")
 
 
 def parse(kind: type[Answer], payload: Any, what: str) -> Answer:

@@ -83,10 +83,10 @@ class CapacityPrior(Frozen):
             if isinstance(data, dict):
                 data.pop("resolution", None)  # up to release 0.1.0; now every observation says it
             return cls.model_validate(data)
-        except json.JSONDecodeError as error:
-            raise PriorError(f"this is not a capacity prior: {error.msg}") from error
         except ValidationError as error:
             raise PriorError(f"this is not a capacity prior: {error.errors()[0]['msg']}") from error
+        except (ValueError, RecursionError) as error:  # numbers and brackets without end too
+            raise PriorError(f"this is not a capacity prior: {getattr(error, 'msg', error)}") from error
 
 
 @dataclass(frozen=True)
