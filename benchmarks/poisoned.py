@@ -11,7 +11,7 @@ RUNS, SEEDS = 3_000, (0, 1, 2)
 
 
 def main() -> None:
-    print(f"{RUNS:,} runs, a tenth of them with rates × {LIE:g}; seeds {SEEDS}; four jobs at 2, 5 and 10·W_u")
+    print(f"{RUNS:,} runs, a tenth of them with rates × or ÷ {LIE:g}; seeds {SEEDS}; four jobs at 2, 5 and 10·W_u")
     for name, attack in ATTACKS.items():
         found = [
             one for seed in SEEDS for runs in [history(RUNS, seed)] for one in effects(runs, attack(runs, seed), seed)

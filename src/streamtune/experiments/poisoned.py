@@ -1,7 +1,8 @@
 """What a poisoned history can do: a tenth of the runs lie, and plans are compared with those of the honest history.
 
-Somebody who can write a tenth of the records wants jobs to be too small. Every lie says that operators are ten times as
-fast as they are, either in runs of any job, or in all runs of the jobs that are attacked (as far as a tenth goes).
+Somebody who can write a tenth of the records wants jobs to be too small: every lie says that operators are ten times as
+fast as they are. Or to be dear: ten times as slow. The lies are in runs of any job, or in all runs of the jobs that are
+attacked (as far as a tenth goes).
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ def lying(run: Run, factor: float = LIE) -> Run:
     return run.model_copy(update={"operators": operators, "source_rates": rates, "edges": edges})
 
 
-def poisoned(runs: Sequence[Run], seed: int, *, only: Sequence[str] = ()) -> list[Run]:
+def poisoned(runs: Sequence[Run], seed: int, *, only: Sequence[str] = (), factor: float = LIE) -> list[Run]:
     """A tenth of the runs lie; with ``only``, those of these jobs first."""
     order = np.random.default_rng(seed).permutation(len(runs))
     if only:
         order = np.array(sorted(order, key=lambda place: runs[place].job not in only))
     chosen = set(order[: round(SHARE * len(runs))].tolist())
-    return [lying(run) if place in chosen else run for place, run in enumerate(runs)]
+    return [lying(run, factor) if place in chosen else run for place, run in enumerate(runs)]
 
 
 def history(runs: int, seed: int) -> list[Run]:
@@ -116,4 +117,8 @@ def summary(found: Sequence[Effect]) -> str:
 ATTACKS: dict[str, Callable[[Sequence[Run], int], list[Run]]] = {
     "a tenth of all runs lie": poisoned,
     "all lies are about the attacked jobs": lambda runs, seed: poisoned(runs, seed, only=ATTACKED),
+    "a tenth of all runs lie, ten times as slow": lambda runs, seed: poisoned(runs, seed, factor=1 / LIE),
+    "all lies are about the attacked jobs, ten times as slow": lambda runs, seed: poisoned(
+        runs, seed, only=ATTACKED, factor=1 / LIE
+    ),
 }
