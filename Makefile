@@ -213,7 +213,7 @@ bench-placement: $(STAMP)  ## Fischer's first study: model of hosts, real hosts 
 bench-fuzz: $(STAMP)  ## 20,000 hostile command lines: no traceback, no hang, exit codes 0, 1, 2 and 130 only
 	@$(BIN)/python benchmarks/fuzz_cli.py
 
-bench-input-fuzz: $(STAMP)  ## a million damaged specs, settings, answers, records, bundles and state files (CASES=20000 for seconds)
+bench-input-fuzz: $(STAMP) java  ## a million damaged specs, settings, answers, records, bundles and state files (resumable; CASES=20000 for a minute)
 	@CASES=$(or $(CASES),1000000) $(BIN)/python benchmarks/input_fuzz.py
 
 bench-sundog: $(STAMP) java  ## Sundog's speed: 1 to 50 M lines, rivals, stream, re-rank (half an hour, 4 GB of logs; resumable)
@@ -235,6 +235,9 @@ timely-history: $(STAMP)  ## 240 labelled runs on a real Timely; resumable (half
 FOLDERS ?= 1000
 bench-hostile-folders: $(STAMP) java  ## 1,000 folders of hostile files against a plain reader (FOLDERS=30 for minutes)
 	@FOLDERS=$(FOLDERS) $(BIN)/python benchmarks/hostile_folders.py
+
+bench-disks: $(STAMP) java  ## every step of the pipeline on a full, read-only and slow disk (a quarter of an hour; as root, resumable)
+	@$(BIN)/python benchmarks/disks.py
 
 KILLS ?= 10
 bench-kill: $(STAMP) java  ## kill -9 of everything that writes, at its steps and at random moments, then again (KILLS=1 for minutes)

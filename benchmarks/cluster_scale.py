@@ -36,6 +36,7 @@ from streamtune.similarity import pack
 from streamtune.similarity.distance_table import DistanceTable
 from streamtune.similarity.kmeans import Clusters, WeightedShapes, kmeans, kmeans_with_elbow
 from streamtune.similarity.settings import KMeansSettings
+from streamtune.similarity.similar_weights import pairs_met
 from streamtune.spark.session import build_session
 from streamtune.spark.settings import SparkSettings
 from streamtune.workloads import random_dataflow
@@ -180,17 +181,22 @@ def history_of(spark: Any, folder: Path, kind: str, count: int) -> History:
 
 
 class Counted(SparkPairBounds):
-    """Counts the pairs whose distance, or a bound of it, was asked for, and those met in the counts of similar ones."""
+    """Counts the pairs whose distance, or a bound of it, was asked for, and those met in the counts of similar ones.
+
+    A shape meets only those of nearly its own size there; members × members is what would be met without that.
+    """
 
     bounded = 0
-    counted = 0
+    met = 0
+    without_sizes = 0
 
     def __call__(self, pairs: Any, limits: Any, states: int) -> Any:
         Counted.bounded += len(pairs)
         return super().__call__(pairs, limits, states)
 
     def similar_weights(self, rows: Any, columns: Any, weights: Any, tau: int) -> Any:
-        Counted.counted += len(rows) * len(columns)
+        Counted.met += pairs_met(self._packed, rows, columns, tau)
+        Counted.without_sizes += len(rows) * len(columns)
         return super().similar_weights(rows, columns, weights, tau)
 
 
@@ -200,7 +206,7 @@ def scale(spark: Any, folder: Path, kind: str, count: int, sample: int) -> dict[
 
     # For the time of the measurement alone: to count pairs is no business of the command, so it has no option for it.
     step.SparkPairBounds = Counted  # type: ignore[attr-defined]
-    Counted.bounded = Counted.counted = 0
+    Counted.bounded = Counted.met = Counted.without_sizes = 0
     settings = KMeansSettings(exact_shapes=min(4_000, count - 1), sample_shapes=sample)
     begun = time.perf_counter()
 
@@ -229,8 +235,10 @@ def scale(spark: Any, folder: Path, kind: str, count: int, sample: int) -> dict[
         "peak_gib": round(peak, 2),
         "pairs": everything,
         "bounded_pairs": Counted.bounded,
-        "pairs_in_counts": Counted.counted,
-        "looked_at_share": round((Counted.bounded + Counted.counted) / everything, 4),
+        "pairs_met_in_counts": Counted.met,
+        "members_times_members": Counted.without_sizes,
+        "looked_at_share": round((Counted.bounded + Counted.met) / everything, 4),
+        "looked_at_per_shape": round((Counted.bounded + Counted.met) / count),
         "exact_pairs": summary.distances.exact,
         "unproven_to_centre": summary.distances.unproven_to_centre,
     }

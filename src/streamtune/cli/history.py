@@ -66,7 +66,7 @@ def open_history(
     from pyspark.sql import SparkSession
 
     from streamtune.history.store import History
-    from streamtune.spark.errors import told_by_spark
+    from streamtune.spark.errors import stopped, told_by_spark
     from streamtune.spark.session import build_session
 
     err.print(f"starting Spark ({settings.effective.get('spark.master', 'as submitted')})", style="dim")
@@ -79,8 +79,10 @@ def open_history(
         ) from error
     try:
         yield History(spark, location, tables)
-    except (PySparkException, Py4JError) as error:
-        raise StreamTuneError(f"Spark stopped: {told_by_spark(error)}") from error
+    except BrokenPipeError:  # whoever reads what is printed has gone
+        raise
+    except (PySparkException, Py4JError, OSError) as error:
+        raise stopped(error, location) from error
     finally:
         if running is None:
             spark.stop()

@@ -43,6 +43,19 @@ def similar_weights(
     return found
 
 
+def pairs_met(packed: PackedDataflows, rows: Indices, columns: Indices, tau: int) -> int:
+    """How many pairs ``similar_weights`` looks at: those of cells within ``tau`` of each other.
+
+    >>> from streamtune.dataflow import Dataflow
+    >>> from streamtune.similarity import pack
+    >>> chains = pack(Dataflow.from_edges(["map"] * n, [(i, i + 1) for i in range(n - 1)]) for n in (1, 2, 3, 9))
+    >>> pairs_met(chains, np.arange(4), np.arange(4), tau=2)
+    8
+    """
+    cells = _cells(packed.sizes, np.diff(packed.graphs.edge_start), rows, columns, tau)
+    return sum(len(of_rows) * len(of_columns) for of_rows, of_columns in cells)
+
+
 def _cells(
     operators: Indices, edges: Indices, rows: Indices, columns: Indices, tau: int
 ) -> Iterator[tuple[Indices, Indices]]:

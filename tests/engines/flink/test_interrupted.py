@@ -380,8 +380,7 @@ def test_another_cluster_is_not_meant(tmp_path: Path) -> None:
 def test_an_id_leads_to_no_other_folder(tmp_path: Path) -> None:
     """Whoever answers instead of Flink chooses the ids of jobs."""
     journal = Journal(tmp_path / "notes")
-    entry = Underway(url="http://flink", job_id="../../outside", job_name="x", jar_id="jar")
-    journal.write(entry)
+    entry = journal.write(Underway(url="http://flink", job_id="../../outside", job_name="x", jar_id="jar"))
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["notes"]
     assert journal.entries("http://flink") == [entry]
     other = tmp_path / "notes" / "other.json"

@@ -29,7 +29,7 @@ from streamtune.service.store import Store
 from streamtune.service.store.models import ModelRow
 from streamtune.signatures import SignatureError
 from streamtune.similarity.settings import KMeansSettings
-from streamtune.spark.errors import told_by_spark
+from streamtune.spark.errors import stopped
 from streamtune.spark.settings import SparkSettings
 from streamtune.training.settings import PretrainSettings
 
@@ -198,8 +198,8 @@ class Learner:
                 if running is None:
                     spark.stop()
         except (PySparkException, Py4JError) as error:
-            told = told_by_spark(error)
-            raise ServiceError(f"Spark stopped: {told}. Run 'streamtune learn' again to go on") from error
+            told = stopped(error, str(self.data / "history"))
+            raise ServiceError(f"{told}. Run 'streamtune learn' again to go on") from error
 
     def _on_spark(self, history: History, one: Round, step: str) -> dict[str, Any]:
         from streamtune.history.cluster import cluster
