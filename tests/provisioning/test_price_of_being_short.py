@@ -53,6 +53,32 @@ def test_an_instance_buys_more_safety_at_a_low_rate() -> None:
     assert plan[0] / 3 > plan[2] / 20
 
 
+def test_what_a_change_lets_wait_is_charged_where_it_is_worked_off() -> None:
+    curve = CapacityCurve(np.log(100.0 * np.arange(1, 41)), np.full(40, 0.02))
+    rates, spread = np.array([280.0, 380.0, 280.0, 380.0]), np.full(4, 0.02)
+    prices = PriceList(short_hour=1.0, change=0.0)
+
+    def changes(downtime_s: float) -> int:
+        settings = AheadSettings(downtime_s=downtime_s, within_step_sd=0.0)
+        return plan_weighed(rates, spread, {"join": curve}, {"join": 3}, prices, 300.0, settings).changes
+
+    # Without a price of their own, changes follow the rate; a minute's input to be worked off after each is dearer.
+    assert changes(60.0) < changes(0.0)
+
+
+def test_falling_behind_is_planned_only_where_it_has_a_price() -> None:
+    curve = CapacityCurve(np.log(100.0 * np.arange(1, 41)), np.full(40, 0.02))
+    rates, spread = np.array([250.0, 250.0, 1000.0, 250.0]), np.full(4, 0.02)
+    prices = PriceList(short_hour=0.005, change=1.0)  # seven instances more for a quarter of an hour cost 0.08
+
+    def plan(behind_epochs: float | None) -> list[int]:
+        settings = AheadSettings(behind_epochs=behind_epochs)
+        return plan_weighed(rates, spread, {"join": curve}, {"join": 3}, prices, 900.0, settings).counts[:, 0].tolist()
+
+    assert plan(None)[2] >= 10
+    assert plan(12.0) == [3, 3, 3, 3]
+
+
 def test_a_limit_is_kept_and_what_it_cuts_is_said() -> None:
     assert planned(10.0, largest=4).max() == 4
 

@@ -56,6 +56,18 @@ class AheadSettings(Settings):
         description="how much the rate varies within a step of the forecast (standard deviation of its logarithm); "
         "counts where the price list has a price for being short",
     )
+    downtime_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="how long a change stops a job: so much input waits then and is worked off; counts where the price "
+        "list has a price for being short",
+    )
+    behind_epochs: float | None = Field(
+        default=None,
+        ge=1,
+        description="an epoch below what the median of the forecast needs counts as so many of being short; none: "
+        "never plan one, since a job that costs more than that is worth would be let fall behind for good",
+    )
     largest: int | None = Field(default=None, ge=1, description="most instances of an operator, where limited")
     cover: float = Field(
         default=0.99, gt=0, le=1, description="share of epochs that a learnt level has to cover on the job's own past"

@@ -52,12 +52,30 @@ def falls_behind(curve: CapacityCurve, rates: Floats) -> Bools:
     return found
 
 
+def catching_up(curve: CapacityCurve, rates: Floats, waiting_s: float, epoch_s: float) -> Floats:
+    """epochs × degrees: the share of an epoch until so many seconds of input, waiting at its start, are worked off.
+
+    >>> curve = CapacityCurve(np.log([100.0, 200.0]), np.zeros(2))
+    >>> catching_up(curve, np.array([100.0]), 30.0, 300.0).round(6).tolist()
+    [[1.0, 0.1]]
+    """
+    spare = np.exp(curve.log_rate)[None, :] - rates[:, None]
+    needed: Floats = np.minimum((waiting_s * rates)[:, None] / np.maximum(spare * epoch_s, 1e-9), 1.0)
+    return needed
+
+
 def cheapest_stretches(
-    short: Sequence[Floats], price: float, short_price: float, change: float, current: Sequence[int]
+    short: Sequence[Floats],
+    price: float,
+    short_price: float,
+    change: float,
+    current: Sequence[int],
+    begun: Sequence[Floats] | None = None,
 ) -> Counts:
     """epochs × operators; ``short`` is, per operator, epochs × degrees. All prices are per epoch but ``change``.
 
-    Instances of what runs may stay without a change; every later stretch is one.
+    Instances of what runs may stay without a change; every later stretch is one. ``begun`` is what is short on top
+    where a stretch begins (per operator, epochs × degrees).
 
     >>> risky = np.array([[0.0, 0.0, 0.0], [0.9, 0.5, 0.0], [0.0, 0.0, 0.0]])
     >>> cheapest_stretches([risky], 1.0, 10.0, 0.1, [1]).ravel().tolist()
@@ -75,6 +93,8 @@ def cheapest_stretches(
         each = price * np.arange(1, one.shape[1] + 1) + short_price * one
         sums = np.vstack([np.zeros(one.shape[1]), np.cumsum(each, axis=0)])
         spent = sums[None, :, :] - sums[:-1, None, :]
+        if begun is not None:
+            spent = spent + short_price * begun[place][:, None, :]
         degrees[:, :, place] = spent.argmin(axis=2) + 1
         costs += spent.min(axis=2)
         staying += sums[:, min(current[place], one.shape[1]) - 1]
@@ -116,10 +136,13 @@ def plan_weighed(
     sd = np.hypot(spread, settings.within_step_sd)
     cut = [CapacityCurve(one.log_rate[: settings.largest], one.sd[: settings.largest]) for one in curves.values()]
     risks = [chance_of_short(curve, rates, sd) for curve in cut]
+    behind = settings.behind_epochs or _NEVER
     # What falls behind is short from then on: it waits, and has to be caught up with.
-    dear = [np.where(falls_behind(curve, rates), _NEVER, risk) for curve, risk in zip(cut, risks, strict=True)]
+    dear = [np.where(falls_behind(curve, rates), behind, risk) for curve, risk in zip(cut, risks, strict=True)]
     price, short_price = prices.instance_per_epoch(epoch_s), prices.short_hour * epoch_s / 3600
-    counts = cheapest_stretches(dear, price, short_price, prices.change, [current[key] for key in keys])
+    # What a change lets wait is short until it is worked off.
+    begun = [catching_up(curve, rates, settings.downtime_s, epoch_s) for curve in cut]
+    counts = cheapest_stretches(dear, price, short_price, prices.change, [current[key] for key in keys], begun)
     changed = np.diff(np.vstack([[current[key] for key in keys], counts]), axis=0) != 0
     changes = int(changed.any(axis=1).sum())
     epochs = np.arange(len(rates))

@@ -49,7 +49,8 @@ _START_UP_S = 60.0  # counts for nobody
 # every rival that needs one.
 _AIM, _NEAR, _BISECTIONS = 1.04, 0.01, 4
 _SHARES = {"at_1.00": 1.0, "at_1.05": 1.05}
-PLANNER = "bisected prices"
+_BEHIND_EPOCHS = 12.0  # the horizon
+PLANNER = "bisected prices, downtimes are worked off, falling behind has a price"
 
 
 class DayStudy(Frozen):
@@ -175,7 +176,9 @@ def tuner_for(days: Days, first: int, setting: Setting, settings: DayStudy, now_
     if setting.method == "perfect":
         rows = _perfect(days, first, settings)
     foresight = _Tabled(days.windows.step_s, rows, LEVELS[: rows.shape[2]], now_s)
-    ahead = AheadSettings(within_step_sd=days.within_step_sd)
+    ahead = AheadSettings(
+        within_step_sd=days.within_step_sd, downtime_s=settings.downtime_s, behind_epochs=_BEHIND_EPOCHS
+    )
     prices = PriceList(change=setting.change, short_hour=setting.short)
     return Ahead(StreamTune(job), foresight, past=days.windows.until(first), prices=prices, settings=ahead)
 

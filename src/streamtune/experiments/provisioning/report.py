@@ -36,9 +36,12 @@ which rival was again chosen on the days before alone. What was seen there, on t
 bought the same certainty in every epoch, and what StreamTune had once seen as a bottleneck at a window's mean rate,
 because of a burst within it, bound it for two days.
 
-Since `nasa` and `twitter` were run (*prices from a grid*) the price of being short is bisected on the validation days,
-so that up to 1.04 × a rival's hours are used there; their test days had been seen by then. The last two columns lie
-between settings that were tested: they say what the curve comes to at a rival's own hours, and were chosen by nothing.
+Since `nasa` and `twitter` were run (*prices from a grid*) the planner was changed, and their test days had been seen by
+then: the price of being short is bisected on the validation days, so that up to 1.04 × a rival's hours are used there;
+what a change lets wait is charged until it is worked off; and an epoch below the median has a price (as twelve of being
+short) instead of none. Both of the latter were judged on the validation days of `nasa` and `twitter` alone.
+The last two columns lie between settings that were tested: they say what the curve comes to at a rival's own hours,
+and were chosen by nothing.
 
 """
 _LEVELS = """The first planner, one level of the forecast for every epoch, on the same days (its forecasts were looked
