@@ -71,6 +71,19 @@ class JobManager:
         }
 
 
+class Forgetful(JobManager):
+    """Answers with the metrics of its last fetch, and fetches new ones then if those are ten seconds old."""
+
+    fetched = -10.0
+    shown: dict[str, Any] | None = None
+
+    def details(self) -> dict[str, Any]:
+        answer = self.shown or super().details()
+        if self.now - self.fetched >= 10:
+            self.fetched, self.shown = self.now, super().details()
+        return {**answer, "state": self.state}
+
+
 def objective(manager: JobManager, store: Path | None = None, **settings: Any) -> FlinkObjective:
     return FlinkObjective(
         engine_problem("flink"),
@@ -87,7 +100,7 @@ def test_records_are_counted_and_the_job_is_cancelled() -> None:
     space = engine_problem("flink").space
     seen = objective(manager, arguments=("--rate", "9")).measure(0, 0, space.active(space.defaults))
     assert seen.value == pytest.approx(100.0)
-    assert seen.seconds == pytest.approx(50.0)  # 20 s of warm-up, 30 s of counting
+    assert seen.seconds == pytest.approx(50.5)  # 20 s of warm-up, 30 s of counting, two fetches
     assert seen.operators["sink"].busy == pytest.approx(0.5)
     assert seen.operators["sink"].rate == pytest.approx(100.0)
     (body,) = manager.submitted
@@ -189,3 +202,11 @@ def test_nobody_answering_is_a_result() -> None:
 def test_a_bad_address_is_refused() -> None:
     with pytest.raises(EngineError, match="--url must start with http"):
         FlinkObjective(engine_problem("flink"), FlinkTarget(url="localhost:8081", jar="x"))
+
+
+def test_metrics_of_an_earlier_fetch_are_not_counted() -> None:
+    """100/s in whatever is between two fetches. Two looks of 35 s, taken as they come, would count what was fetched at
+    the first of them, at 20 s, less what was fetched as the job began to run, and divide it by the 35 s."""
+    found = objective(Forgetful(), warm_up_s=20, window_s=35).measure(0, 0, {"parallelism": 1})
+    assert found.value == pytest.approx(100, rel=0.02)
+    assert found.operators["sink"].rate == pytest.approx(100, rel=0.02)

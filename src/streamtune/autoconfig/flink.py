@@ -35,6 +35,16 @@ from streamtune.frozen import Frozen
 _CLUSTER_PREFIXES = ("taskmanager.", "jobmanager.", "cluster.")
 _PARALLELISM = "parallelism.default"
 _LEFT = "flink-job.json"
+# Asked for metrics older than 10 s (by default), the JobManager fetches new ones, and answers with the old.
+_POLL_S = 0.25
+_PATIENCE_S = 25.0
+_COUNTERS = (
+    "read-records",
+    "write-records",
+    "accumulated-busy-time",
+    "accumulated-idle-time",
+    "accumulated-backpressured-time",
+)
 _ENDED = frozenset({"FAILED", "CANCELED", "FINISHED"})
 
 
@@ -90,9 +100,9 @@ class FlinkObjective:
             self._submit(job, knobs)
             self._await_running(job)
             self._sleep(self._settings.warm_up_s)
-            first, began = self._vertices(job), self._clock()
+            first, began = self._fresh_vertices(job)
             self._sleep(self._settings.window_s)
-            second, ended = self._vertices(job), self._clock()
+            second, ended = self._fresh_vertices(job)
             seen = _counted(first, second, ended - began, self._clock() - start)
             return required(self._with_job(seen, knobs), self._problem.objective)
         except (EngineError, httpx.HTTPError, KeyError, ValueError) as error:
@@ -191,6 +201,16 @@ class FlinkObjective:
                 raise EngineError(f"the job does not run after {patience:g} s")
             self._sleep(1.0)
 
+    def _fresh_vertices(self, job: str) -> tuple[dict[str, dict[str, Any]], float]:
+        """Counters that were fetched just now, and when they came; the old ones where none change."""
+        old = self._vertices(job)
+        deadline = self._clock() + _PATIENCE_S
+        while True:
+            self._sleep(_POLL_S)
+            seen = self._vertices(job)
+            if _counters(seen) != _counters(old) or self._clock() > deadline:
+                return seen, self._clock()
+
     def _vertices(self, job: str) -> dict[str, dict[str, Any]]:
         details = self._call("GET", f"/jobs/{job}")
         if details.get("state") != "RUNNING":
@@ -223,6 +243,10 @@ def _check_settings(problem: Problem, settings: FlinkTarget) -> None:
         raise StreamTuneError(f"objective.timeout is {limit:g} s, but warm-up and window take {look:g} s: raise it")
 
 
+def _counters(vertices: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
+    return [[vertex["metrics"].get(name) for name in _COUNTERS] for vertex in vertices.values()]
+
+
 def _counted(
     first: Mapping[str, Mapping[str, Any]], second: Mapping[str, Mapping[str, Any]], seconds: float, took: float
 ) -> Measurement:
@@ -233,10 +257,7 @@ def _counted(
         out = (float(after["write-records"]) - float(before["write-records"])) / seconds
         into = (float(after["read-records"]) - float(before["read-records"])) / seconds
         rate += out if vertex["is_source"] else 0.0
-        times = [
-            float(after.get(name) or 0) - float(before.get(name) or 0)
-            for name in ("accumulated-busy-time", "accumulated-idle-time", "accumulated-backpressured-time")
-        ]
+        times = [float(after.get(name) or 0) - float(before.get(name) or 0) for name in _COUNTERS[2:]]
         if sum(times) > 0:
             operators[str(vertex["name"])] = OperatorReading(
                 rate=max(0.0, out if vertex["is_source"] else into),
