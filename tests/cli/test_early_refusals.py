@@ -84,6 +84,7 @@ FREE = {
     ("flink doctor", "job"),
     ("flink plan", "job"),
     ("flink rates", "job"),
+    ("flink resume", "forget"),
     ("costmodel train", "engine"),
     ("learn", "engine"),
     ("pretrain", "engine"),
