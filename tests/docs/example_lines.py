@@ -49,6 +49,7 @@ NOT_RUN = {
     r"streamtune bench ": "an experiment of minutes to hours; tests/experiments runs each one small",
     r"streamtune flink (up|submit|rates|down)": "tests/engines/flink/test_integration.py runs these on a real cluster",
     r"streamtune tune --engine flink +#": "it tunes the job of the real cluster of the lines before it",
+    r"flink resume --forget": "nothing was interrupted; tests/cli/test_flink_watch.py forgets a job",
     r"--engine timely --changes": "a real Timely in real time; tests/cli/test_timely_tuning.py runs it with less time",
     r"costmodel (generate|train|fine-tune)": "thousands of plans, minutes; tests/models/costmodel runs it with fewer",
     r"history generate my-history --runs 10000": "10,000 simulated runs, a minute; the tutorial's 400 are run",

@@ -122,13 +122,14 @@ def install(steps: Steps, parts: list[str], slow_s: float) -> None:
 
 
 def faster(speed: float) -> None:
-    """Let the wall clock of this process run so many times as fast."""
+    """Let the clocks of this process run so many times as fast."""
     from datetime import UTC, datetime, timedelta
 
     from streamtune.clock import SystemClock
 
     wall, begun = datetime.now(UTC), time.monotonic()
     SystemClock.now = lambda _self: wall + timedelta(seconds=speed * (time.monotonic() - begun))  # type: ignore
+    SystemClock.steady = lambda _self: speed * time.monotonic()  # type: ignore
     SystemClock.sleep = lambda _self, seconds: time.sleep(seconds / speed)  # type: ignore
 
 

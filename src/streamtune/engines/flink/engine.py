@@ -69,7 +69,7 @@ class FlinkEngine(Engine):
     >>> with FlinkClient("http://127.0.0.1:1", retries=0) as client:  # nobody listens there
     ...     FlinkEngine(client).attach("my-job")
     Traceback (most recent call last):
-    streamtune.engines.flink.client.FlinkUnreachableError: ...
+    streamtune.engines.flink.refusals.FlinkUnreachableError: ...
     """
 
     def __init__(

@@ -276,7 +276,7 @@ class StreamTune(Tuner):
 
     def _short(self, observation: Observation, situation: Situation) -> frozenset[str]:
         """Operators that are saturated and take too little: by this window, and by all that were seen."""
-        if not self.settings.binding:
+        if not (self.settings.binding and self.settings.use_busy):
             return frozenset()
         taken = {key: metrics.records_in_per_s for key, metrics in observation.operators.items()}
         usual = {key: rate / situation.headroom for key, rate in situation.demand.items()}
