@@ -35,6 +35,7 @@ def test_the_sound_ones_are_read(every: dict[str, Target], tmp_path: Path) -> No
         target.read(tmp_path / target.name)
 
 
+@pytest.mark.slow
 def test_damaged_ones_are_read_or_refused(every: dict[str, Target], tmp_path: Path) -> None:
     draw = random.Random(0)
     for target in every.values():

@@ -178,6 +178,7 @@ def test_a_job_that_dies_ends_the_watch(fake: FakeFlink, tmp_path: Path) -> None
     assert read_audit(tmp_path / "audit.jsonl")[-1]["job_state"] == "FAILED"
 
 
+@pytest.mark.slow
 def test_the_command(
     fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,6 +71,7 @@ def _is_made_safe(call: ast.Call, by: tuple[str, bool] | None) -> bool:
     return by is not None and given.get(by[0]) is by[1]
 
 
+@pytest.mark.slow
 def test_no_reader_of_the_source_can_run_what_it_reads() -> None:
     found = [f"{path}:{problem}" for path, tree in trees() for problem in problems(tree)]
     assert found == []

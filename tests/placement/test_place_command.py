@@ -181,6 +181,7 @@ def refusals(tmp_path: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_mistakes_get_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = refusals(tmp_path)
     monkeypatch.chdir(tmp_path)

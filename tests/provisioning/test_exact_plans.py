@@ -200,6 +200,7 @@ def test_rounded_numbers_do_not_cost_an_instance() -> None:
     assert plan.counts.tolist() == [[11]]
 
 
+@pytest.mark.slow
 def test_many_sizes_have_a_small_proven_gap() -> None:
     generator = np.random.default_rng(7)
     cpu = np.linspace(0.5, 5, 10)

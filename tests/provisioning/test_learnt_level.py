@@ -83,6 +83,7 @@ def run(*arguments: str) -> Any:
     return result
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_learnt_and_a_level_overrides_it(tmp_path: Path) -> None:
     job, rates = files(tmp_path)
     asked = (job, "--forecast", rates, "--capacity", "out=10", "--horizon", "4", "--epoch", "60")

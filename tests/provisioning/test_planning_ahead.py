@@ -147,6 +147,7 @@ def answer(*arguments: str) -> dict[str, Any]:
     return json.loads(result.stdout)  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_a_job_is_planned_ahead_of_its_rate(tmp_path: Path) -> None:
     picture = tmp_path / "plan.svg"
     found = answer(

@@ -41,6 +41,7 @@ def slowed(file: str, factor: float, every: int = 1) -> None:
     Path(file).write_text(json.dumps(document))
 
 
+@pytest.mark.slow
 def test_a_model_is_checked_and_renewed(tmp_path: Path) -> None:
     old, new, model, renewed = (str(tmp_path / name) for name in ("old.json", "new.json", "model", "renewed"))
     run("sample", "CO2", "--simulated", "--algorithm", "fssa:2", "--out", old)

@@ -131,6 +131,7 @@ def manifests() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_manifests_follow_kubernetes_schemas() -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="not checked: pip install kubernetes-validate")
     for manifest in manifests():

@@ -98,6 +98,7 @@ def partly_mapped_pairs(draw: st.DrawFn) -> tuple[Dataflow, Dataflow, list[tuple
 
 @settings(max_examples=600)
 @given(partly_mapped_pairs())
+@pytest.mark.slow
 def test_no_bound_exceeds_the_best_completion(case: tuple[Dataflow, Dataflow, list[tuple[int, int]]]) -> None:
     """Every pitfall that makes a bound inadmissible fails here: see test_pitfalls.py for one example each."""
     a, b, steps = case

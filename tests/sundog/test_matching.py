@@ -79,6 +79,7 @@ def test_matching_is_leftmost_longest_as_by_brute_force(names: list[tuple[str, i
         assert set(map(int, found[:count])) == match(query, names)
 
 
+@pytest.mark.slow
 def test_a_large_random_dictionary() -> None:
     random = np.random.default_rng(0)
     names = [" ".join(f"w{word}" for word in random.integers(0, 300, random.integers(1, 5))) for _ in range(3000)]

@@ -116,6 +116,7 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
 @pytest.mark.parametrize(
     ("write", "name"), [(write_movietweetings, "movietweetings"), (write_commits, "spark-commits")]
 )
+@pytest.mark.slow
 def test_real_sources(tmp_path: Path, write: object, name: str) -> None:
     if not (DATA / name).is_dir():
         pytest.skip(f"the real data is not at {DATA / name}: it is kept beside the project")
