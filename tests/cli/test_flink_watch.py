@@ -104,19 +104,47 @@ def cancelled(fake: FakeFlink) -> Callable[[], None]:
     return lambda: setattr(fake, "state", "CANCELED")
 
 
+def said_of(operator: str, said_in: str, folder: Path) -> dict[str, Any]:
+    if said_in == "--exclude":
+        return {"guards": Guards(exclude=frozenset({operator}))}
+    overrides = folder / "overrides.yaml"
+    overrides.write_text(f"operators: {{{operator}: {{tuple_width_in: 3}}}}\nexclude: [{operator}]\n")
+    return {"tuning": {"overrides": overrides}}
+
+
+@pytest.mark.parametrize("said_in", ["--exclude", "overrides"])
+def test_what_is_said_of_an_operator_holds_by_its_new_name(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said_in: str
+) -> None:
+    """The changed job calls 'Map', which needs four instances and may have one, otherwise."""
+
+    def changed() -> None:
+        monkeypatch.setitem(NAMES, "work", "Map (with users)")
+        submitted_again(fake, "b" * 32)()
+
+    at = {200.0: cancelled(fake), 250.0: changed}
+    outcomes, events, told = watch(fake, tmp_path, at, watch_s=900.0, **said_of("Map", said_in, tmp_path))
+    followed = [event for event in events if event["event"] == "followed"]
+    assert [(event["to"], event["renamed"]) for event in followed] == [("b" * 32, {"Map": "Map-with-users"})]
+    assert "its operator 'Map-with-users' is taken for what was 'Map'" in told
+    assert not [event for event in events if event["event"] == "failed"]
+    after = outcomes[-1].deployment
+    assert after.job.dataflow.index.keys() == {"bids", "Map-with-users", "sink"}
+    if said_in == "overrides":
+        assert after.job.dataflow.operator("Map-with-users").tuple_width_in == 3
+    assert outcomes[-1].backpressure, "it would have been given four"
+    assert fake.degrees["work"] == 1
+
+
 @pytest.mark.parametrize("said_in", ["--exclude", "overrides"])
 def test_a_job_that_came_back_without_an_operator_is_waited_for(
     fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said_in: str
 ) -> None:
     """What the user says of 'sink' fits no operator of the changed job: that ended the watch."""
-    overrides = tmp_path / "overrides.yaml"
-    overrides.write_text("operators: {sink: {tuple_width_in: 3}}\n")
-    options: dict[str, Any] = {"guards": Guards(exclude=frozenset({"sink"}))}
-    if said_in == "overrides":
-        options = {"tuning": {"overrides": overrides}}
+    options = said_of("sink", said_in, tmp_path)
 
     def changed() -> None:
-        monkeypatch.setitem(NAMES, "sink", "Sink: elsewhere")
+        monkeypatch.setitem(NAMES, "sink", "KeyedProcess")
         submitted_again(fake, "b" * 32)()
 
     def as_it_was() -> None:
@@ -130,7 +158,7 @@ def test_a_job_that_came_back_without_an_operator_is_waited_for(
     assert [event["to"] for event in events if event["event"] == "followed"] == ["c" * 32]
     noted = [event["error"] for event in events if event["event"] == "failed"]
     assert len(noted) == 1, "once, not every five seconds"
-    assert "elsewhere" in noted[0]
+    assert "KeyedProcess" in noted[0]
     assert noted[0] in told
 
 

@@ -11,8 +11,9 @@ from streamtune.control.supervisor import Supervisor
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator
 from streamtune.engines.base import Deployment
 from streamtune.engines.simulator import Simulator
+from streamtune.similarity.continuity import still_there
 from streamtune.tuners.streamtune import Memory, StreamTune
-from streamtune.tuners.streamtune.inheritance import inherited, still_there
+from streamtune.tuners.streamtune.inheritance import inherited
 from tuners.sightings import metrics, sighting
 
 
@@ -82,7 +83,7 @@ def test_a_watch_that_follows_it_goes_on_with_what_it_learnt() -> None:
     job = supervisor.add(
         learnt,
         Deployment("old", BEFORE, BEFORE.initial_plan),
-        remake=lambda found: Controller(engine, StreamTune(found.job)),
+        remake=lambda found, guards: Controller(engine, StreamTune(found.job), guards),
     )
     supervisor._follow(job, Deployment("new", LONGER, LONGER.initial_plan))
     assert isinstance(job.controller.tuner, StreamTune)

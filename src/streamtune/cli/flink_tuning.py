@@ -84,7 +84,7 @@ def tune_flink(
                 preflight.check_job(deployment.id)
             tell(f"checkpoint: {finding.seen}. {finding.to_do.capitalize()}")
 
-        def controller_of(found: Deployment) -> Controller:
+        def controller_of(found: Deployment, guards: Guards = guards) -> Controller:
             controller = Controller(engine, make_tuner(found.job), guards, window, audit, clock)
             controller.watch = watch_of(found.job)
             return controller

@@ -15,6 +15,7 @@ from streamtune.control.settings import SupervisorSettings as SupervisorSettings
 from streamtune.dataflow import Observation
 from streamtune.engines.base import Deployment, JobEndedError, RescaleFailedError, RescaleRefusedError
 from streamtune.errors import StreamTuneError
+from streamtune.similarity.continuity import still_there
 
 _AN_HOUR_S = 3600.0
 
@@ -33,7 +34,7 @@ class SupervisedJob:
     rates: Mapping[str, float] = field(default_factory=dict)  # in the window before this one
     trouble: StreamTuneError | None = None  # what keeps it from being looked after now
     noted: set[str] = field(default_factory=set)  # what was said about troubles since all was well
-    remake: Callable[[Deployment], Controller] | None = None
+    remake: Callable[[Deployment, Guards], Controller] | None = None
     tell: Callable[[str], None] = lambda _line: None
 
     @property
@@ -70,13 +71,14 @@ class Supervisor:
         controller: Controller,
         deployment: Deployment,
         *,
-        remake: Callable[[Deployment], Controller] | None = None,
+        remake: Callable[[Deployment, Guards], Controller] | None = None,
         tell: Callable[[str], None] = lambda _line: None,
     ) -> SupervisedJob:
         """Look after one more job; what its engine excludes is excluded.
 
-        ``remake`` makes a controller for a job of another shape that was submitted in the place of this one; ``tell``
-        is told what keeps a watched job from being looked after.
+        ``remake`` makes a controller for a job of another shape that was submitted in the place of this one, with the
+        same guards by the names that its operators have now; ``tell`` is told what keeps a watched job from being
+        looked after.
         """
         guards = _guards_of(controller, deployment)
         job = SupervisedJob(controller, deployment, guards, remake=remake, tell=tell)
@@ -177,15 +179,19 @@ class Supervisor:
     @staticmethod
     def _follow(job: SupervisedJob, found: Deployment) -> None:
         before, controller = job.deployment, job.controller
-        same = set(found.job.dataflow.index) == set(before.job.dataflow.index)
-        if job.remake is not None and not (same and set(found.job.dataflow.edges) == set(before.job.dataflow.edges)):
-            controller = job.remake(found)  # which may refuse the job: then nothing has happened yet
-            controller.tuner.inherit(job.controller.tuner)
+        then, now = before.job.dataflow, found.job.dataflow
+        renamed: dict[str, str] = {}
+        if job.remake is not None and not (then.index.keys() == now.index.keys() and set(then.edges) == set(now.edges)):
+            renamed = {old: new for old, new in still_there(then, now).items() if old not in now.index}
+            exclude = frozenset(renamed.get(key, key) for key in controller.guards.exclude)
+            controller = job.remake(found, controller.guards.replace(exclude=exclude))  # which may refuse the job:
+            controller.tuner.inherit(job.controller.tuner)  # then nothing has happened yet
             job.guards = _guards_of(controller, found)
-        controller.audit.write(
-            "followed", {"job": found.job.name, "from": before.id, "to": found.id, "plan": dict(found.plan)}
-        )
+        told = {"job": found.job.name, "from": before.id, "to": found.id, "plan": dict(found.plan)}
+        controller.audit.write("followed", {**told, "renamed": renamed} if renamed else told)
         job.tell(f"job {before.id} was replaced by {found.id}: going on with it")
+        for old, new in renamed.items():
+            job.tell(f"its operator '{new}' is taken for what was '{old}'")
         job.controller, job.deployment, job.trouble = controller, found, None
         job.noted.clear()
 

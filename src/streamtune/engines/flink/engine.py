@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
-from streamtune.dataflow import Job, Observation, Plan
+from streamtune.dataflow import Dataflow, Job, Observation, Plan
 from streamtune.dataflow.spec import parse_spec
 from streamtune.engines.base import (
     Capabilities,
@@ -25,7 +25,7 @@ from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, Fli
 from streamtune.engines.flink.journal import Journal
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
-from streamtune.engines.flink.plan import ImportedJob, import_job, slots_needed
+from streamtune.engines.flink.plan import ImportedJob, carried_over, import_job, resolved, slots_needed
 from streamtune.engines.flink.polling import COVERED_SHARE, Poller, state_of
 from streamtune.engines.flink.preflight import Preflight
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
@@ -45,6 +45,8 @@ class _Attached:
 
     job_id: str
     imported: ImportedJob
+    as_told: Dataflow  # by the job and Flink alone, without the overrides
+    overrides: Overrides  # by operator id
     program: Program | None
     rates_file: Path | None
     known_rates: dict[str, float] = field(default_factory=dict)
@@ -166,7 +168,7 @@ class FlinkEngine(Engine):
         others = [job for job in running if job.id != attached.job_id]
         if len(others) != 1 or len(running) != 1:
             return None
-        return self._take(self.client.job(others[0].id), self._program, changed_s=None)
+        return self._take(self.client.job(others[0].id), self._program, changed_s=None, before=attached)
 
     def _finish_restart(self, job_id: str) -> None:
         entry = self._journal.left(self.client.url, job_id)
@@ -207,19 +209,29 @@ class FlinkEngine(Engine):
         attached.imported = replace(attached.imported, job=job)
         return replace(deployment, job=job)
 
-    def _take(self, details: JobDetails, program: Program | None, changed_s: float | None) -> Deployment:
+    def _take(
+        self, details: JobDetails, program: Program | None, changed_s: float | None, before: _Attached | None = None
+    ) -> Deployment:
+        """``before`` is the job in whose place this one came: what was said of its operators is said of this one's."""
         parameters = self.client.user_parameters(details.id)
         rates_file = Path(parameters[RATES_PARAMETER]) if RATES_PARAMETER in parameters else None
         rates = read_rates(rates_file) if rates_file else None
-        imported = import_job(
-            details,
-            overrides=self._overrides,
-            published=parameters.get(JOB_PARAMETER),
-            rates=rates,
-        )
-        said = dict(imported.said_rates)
+        published = parameters.get(JOB_PARAMETER)
+        as_told = import_job(details, published=published, rates=rates).job.dataflow
+        overrides = self._overrides
+        if before is not None:
+            overrides = carried_over(before.overrides, before.as_told, as_told)
+        overrides = resolved(overrides, details)
+        imported = import_job(details, overrides=overrides, published=published, rates=rates)
         self._attached[details.id] = _Attached(
-            details.id, imported, program, rates_file if rates is not None else None, said, changed_s
+            details.id,
+            imported,
+            as_told,
+            overrides,
+            program,
+            rates_file if rates is not None else None,
+            dict(imported.said_rates),
+            changed_s,
         )
         return Deployment(details.id, imported.job, imported.plan)
 

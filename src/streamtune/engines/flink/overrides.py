@@ -12,6 +12,7 @@ max_parallelism: 64
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -45,6 +46,17 @@ class Overrides(Frozen):
     operators: dict[str, OperatorOverride] = Field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     max_parallelism: int | None = Field(default=None, ge=1)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The operators that it speaks about, by the names it has for them."""
+        return frozenset((*self.operators, *self.exclude))
+
+    def renamed(self, names: Mapping[str, str]) -> Overrides:
+        """The same about operators of which some have other names now."""
+        operators = {names.get(name, name): one for name, one in self.operators.items()}
+        exclude = tuple(names.get(name, name) for name in self.exclude)
+        return self.model_copy(update={"operators": operators, "exclude": exclude})
 
 
 def load_overrides(path: Path) -> Overrides:

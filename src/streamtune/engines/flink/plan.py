@@ -16,6 +16,7 @@ from streamtune.engines.flink.identity import resolve
 from streamtune.engines.flink.overrides import Overrides
 from streamtune.engines.flink.responses import FlinkGarbledError, JobDetails, PlanNode, Vertex
 from streamtune.errors import DataflowError, EngineError, StreamTuneError
+from streamtune.similarity.continuity import still_there
 
 _SHIPPING: dict[str, Partitioning] = {
     "FORWARD": "forward",
@@ -61,7 +62,7 @@ def import_job(
     nodes = [node for node in details.plan.nodes if node.id in vertices]
     _check_plan(details, nodes)
     by_vertex = operator_ids(details)
-    overrides = _resolved(overrides, by_vertex, details)
+    overrides = resolved(overrides, details)
     known = _published_operators(published)
     has_readers = {entry.id for node in nodes for entry in node.inputs}
     operators = []
@@ -104,24 +105,28 @@ def _check_plan(details: JobDetails, nodes: list[PlanNode]) -> None:
         raise FlinkGarbledError(f"job {details.id}: {what}: wait until it runs, and ask again")
 
 
-def _resolved(overrides: Overrides, by_vertex: Mapping[str, str], details: JobDetails) -> Overrides:
+def resolved(overrides: Overrides, details: JobDetails) -> Overrides:
     """The same overrides by operator id, whichever name of an operator they use."""
+    ids = operator_ids(details)
+    names = {name: resolve(name, ids, details) for name in overrides.named}
+    unknown = sorted(name for name, operator in names.items() if operator is None)
+    if unknown:
+        raise EngineError(
+            f"the overrides name '{unknown[0]}', but the operators of the job are {', '.join(ids.values())}: one "
+            "that the job now calls otherwise has to be renamed in the overrides too"
+        )
+    return overrides.renamed({name: operator for name, operator in names.items() if operator is not None})
 
-    def found(name: str) -> str:
-        operator = resolve(name, by_vertex, details)
-        if operator is None:
-            raise EngineError(
-                f"the overrides name '{name}', but the operators of the job are {', '.join(by_vertex.values())}: one "
-                "that the job now calls otherwise has to be renamed in the overrides too"
-            )
-        return operator
 
-    return overrides.model_copy(
-        update={
-            "operators": {found(name): one for name, one in overrides.operators.items()},
-            "exclude": tuple(found(name) for name in overrides.exclude),
-        }
-    )
+def carried_over(overrides: Overrides, before: Dataflow, now: Dataflow) -> Overrides:
+    """Overrides by the operator ids of a job as it was, by those of the changed job that came in its place.
+
+    Ids that are still there stay. Of the others the cheapest edit from ``before`` to ``now`` tells; what it cannot
+    tell stays too, to be refused.
+    """
+    if overrides.named <= now.index.keys():
+        return overrides
+    return overrides.renamed({old: new for old, new in still_there(before, now).items() if old not in now.index})
 
 
 def _published_operators(published: str | None) -> dict[str, Operator]:

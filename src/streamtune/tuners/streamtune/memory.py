@@ -12,7 +12,8 @@ from pathlib import Path
 from streamtune.dataflow import Dataflow, Edge, Job, Observation, Operator
 from streamtune.errors import StreamTuneError, TuningError
 from streamtune.outputs import check_output
-from streamtune.tuners.streamtune.inheritance import inherited, still_there
+from streamtune.similarity.continuity import still_there
+from streamtune.tuners.streamtune.inheritance import inherited
 
 KEPT_OBSERVATIONS = 400
 _TABLE = """

@@ -14,12 +14,13 @@ from streamtune.readings.curves import CapacityCurve
 from streamtune.readings.labels import BOTTLENECK
 from streamtune.readings.metrics import LastKnownPlan, hottest_busy_share, suspects
 from streamtune.readings.shortfall import SHORTFALL, saturated_and_short
+from streamtune.similarity.continuity import still_there
 from streamtune.tuners.base import Recommendation, Tuner
 from streamtune.tuners.streamtune.algorithm2 import ClassifierEstimator
 from streamtune.tuners.streamtune.estimator import NeedEstimator, Situation, Verdict
 from streamtune.tuners.streamtune.experience import Bounds, Experience
 from streamtune.tuners.streamtune.foresight import Foreseen, foresee
-from streamtune.tuners.streamtune.inheritance import inherited, still_there
+from streamtune.tuners.streamtune.inheritance import inherited
 from streamtune.tuners.streamtune.memory import Memory
 from streamtune.tuners.streamtune.posterior import PosteriorEstimator
 from streamtune.tuners.streamtune.pretrained import Pretrained
