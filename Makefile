@@ -156,8 +156,8 @@ bench-flink: build/flink-model  ## the paper's experiment on a real Flink (an ho
 	@$(BIN)/python benchmarks/flink.py --model build/flink-model
 
 PAPER_JOBS := nexmark-q1 nexmark-q2 nexmark-q3 nexmark-q5 nexmark-q8 pqp-linear-0 pqp-2way-0 pqp-3way-0
-bench-flink-repeats: build/flink-model  ## StreamTune and DS2 on a real Flink three times over (two hours, resumable; quiet machine)
-	@for n in 1 2 3; do $(BIN)/python benchmarks/flink.py --model build/flink-model --parts tuning --tuners streamtune ds2 --queries $(PAPER_JOBS) \
+bench-flink-repeats: build/flink-model  ## StreamTune and DS2 on a real Flink three times over (an hour, resumable; quiet machine)
+	@for n in 1 2 3; do $(BIN)/python benchmarks/flink.py --model build/flink-model --parts tuning --tuners streamtune ds2 --queries $(PAPER_JOBS) --lanes 8 \
 		--pieces build/flink-repeat-$$n.json.gz --results benchmarks/results/flink-repeat-$$n.json --work build/flink-repeat-$$n || exit 1; done
 	@$(BIN)/python benchmarks/flink_repeats.py build/flink-repeat-1.json.gz build/flink-repeat-2.json.gz build/flink-repeat-3.json.gz
 
