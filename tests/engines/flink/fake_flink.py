@@ -300,6 +300,7 @@ class FakeFlink:
             "jid": self.job_id,
             "name": self.job_name,
             "state": self.state,
+            "start-time": round(START.timestamp() * 1000),
             "now": now_ms,
             "vertices": vertices,
             "plan": {"nodes": nodes},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -112,6 +113,27 @@ def test_a_young_job_may_miss_checkpoints_as_it_starts(
     found = check.checkpoint(young)
     assert found.verdict == verdict
     assert ("wait for the first one" in found.to_do) == (verdict == "warning")
+
+
+@pytest.mark.parametrize("comes_after_s", [8.0, 100.0])
+def test_the_first_checkpoint_of_a_young_job_is_waited_for(fake: FakeFlink, comes_after_s: float) -> None:
+    """Rescales right after a start were refused, and ended the tuning of whoever had just started the job."""
+    none = {"counts": {"total": 0, "completed": 0, "failed": 0}, "latest": {"completed": None}}
+    def answer(_method: str, path: str) -> tuple[int, Any] | None:
+        is_early = fake.now_s < comes_after_s
+        return (200, none) if path.endswith("/checkpoints") and is_early else None
+
+    fake.intercept = answer
+    engine = FlinkEngine(FlinkClient(fake.url), clock=fake.clock)
+    plan = Plan({"bids": 1, "Map": 3, "sink": 1})
+    if comes_after_s < RescaleSettings().first_checkpoint_s:
+        engine.rescale(engine.attach(), plan)
+        assert fake.degrees["work"] == 3
+        assert fake.now_s >= comes_after_s
+    else:
+        with pytest.raises(RescaleRefusedError, match="none has completed"):
+            engine.rescale(engine.attach(), plan)
+        assert fake.degrees["work"] == 1
 
 
 def test_the_doctor_prints_a_list_and_fails_where_something_is_wrong(

@@ -134,6 +134,11 @@ class Preflight:
             return Finding("checkpoint", "failed", f"{seen}: {limit}", f"see why the later ones fail, {insist}")
         return Finding("checkpoint", "ok", seen)
 
+    def awaits_first_checkpoint(self, job_id: str) -> bool:
+        """Whether the job runs, has no checkpoint yet, and is too young for that to mean anything."""
+        details = self.client.job(job_id)
+        return details.is_running and self.checkpoint(details).to_do == _FIRST_ONE
+
     def check_job(self, job_id: str) -> None:
         """Refuse to rescale a job that could not go on from a recent checkpoint; nothing was changed."""
         found = self.checkpoint(self.client.job(job_id))

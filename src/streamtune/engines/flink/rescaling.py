@@ -79,6 +79,7 @@ class Rescaler:
         """Move a job to another plan; returns the id of the job that runs it."""
         changed = {vertex_of[key]: wanted[key] for key in wanted if wanted[key] != current[key]}
         preflight = self._preflight(program)
+        yield from self._first_checkpoint(job_id, preflight)
         preflight.check_job(job_id)
         preflight.check_pressure()
         self._check_slots(job_id, changed)
@@ -101,6 +102,13 @@ class Rescaler:
         if self._ignored is not None and program.argument_of is None:
             raise RescaleRefusedError(f"job {job_id} is not stopped again: {self._ignored}")
         return (yield from self._stop_and_restart(job_id, vertex_of, current, wanted, program))
+
+    def _first_checkpoint(self, job_id: str, preflight: Preflight) -> Steps[None]:
+        """A job that was just started has none: a matter of seconds, and no reason to refuse."""
+        waited_s = 0.0
+        while waited_s < self._settings.first_checkpoint_s and preflight.awaits_first_checkpoint(job_id):
+            yield self._settings.poll_s
+            waited_s += self._settings.poll_s
 
     def _preflight(self, program: Program | None) -> Preflight:
         return Preflight(self._client, self._settings, has_program=program is not None)

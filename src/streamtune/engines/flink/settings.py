@@ -44,7 +44,7 @@ class RescaleSettings(Settings):
         default=1800.0, gt=0, description="a job whose last completed checkpoint is older is not rescaled"
     )
     first_checkpoint_s: float = Field(
-        default=60.0, ge=0, description="a job that is younger and has no checkpoint yet is measured, but not rescaled"
+        default=60.0, ge=0, description="how long the first checkpoint of a young job is waited for before a rescale"
     )
     pressure: PressureSettings = Field(
         default_factory=PressureSettings, description="when the cluster is in no state to be judged"
