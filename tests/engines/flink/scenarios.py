@@ -230,7 +230,7 @@ def a_job_that_fails_by_itself(site: Site) -> None:
             FlinkTuning(
                 site.cluster.url,
                 job=job_id,
-                supervision=SupervisorSettings(watch_s=PATIENCE_S),
+                supervision=SupervisorSettings(watch_s=45.0),  # it fails after three seconds, and never comes back
                 settings=FlinkSettings(fetch_patience_s=10),
             ),
             lambda job: make_tuner("ds2", job),
