@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engines.flink.real_cluster import PATIENCE_S, WINDOW, Scenario, Site, chain, observe, plan_of, sink_sums, wait_for
+from engines.flink.real_cluster import WINDOW, Scenario, Site, chain, observe, plan_of, sink_sums, wait_for
 from streamtune.cli import app
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
 from streamtune.control.audit import AuditTrail, read_audit
