@@ -119,6 +119,7 @@ def test_a_young_job_may_miss_checkpoints_as_it_starts(
 def test_the_first_checkpoint_of_a_young_job_is_waited_for(fake: FakeFlink, comes_after_s: float) -> None:
     """Rescales right after a start were refused, and ended the tuning of whoever had just started the job."""
     none = {"counts": {"total": 0, "completed": 0, "failed": 0}, "latest": {"completed": None}}
+
     def answer(_method: str, path: str) -> tuple[int, Any] | None:
         is_early = fake.now_s < comes_after_s
         return (200, none) if path.endswith("/checkpoints") and is_early else None
