@@ -168,8 +168,12 @@ def _imported() -> Target:
     path = f"{_URL}/jobs/j"
 
     def read(file: Path) -> None:
-        with suppress(ValueError):  # what is no JSON is refused by the client
-            import_job(parse(JobDetails, json.loads(file.read_bytes()), path))
+        try:
+            answer = json.loads(file.read_bytes())
+        except (ValueError, RecursionError):  # what is no JSON, or too deep, is refused by the client
+            return
+        with suppress(ValueError):
+            import_job(parse(JobDetails, answer, path))
 
     return Target("plan.json", DATASTREAM.model_dump_json(by_alias=True).encode(), read, place="job")
 

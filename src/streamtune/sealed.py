@@ -20,6 +20,7 @@ from streamtune.outputs import check_folder, is_alive
 from streamtune.signatures import Keys, check_signature, sign_written
 
 MANIFEST = "manifest.json"
+LONGEST_NAME = 200  # of a file that a manifest names, in an error
 # Names a half-filled folder, with the number of the process that fills it.
 _HOST = re.sub("[^A-Za-z0-9.]", "_", socket.gethostname())
 
@@ -162,9 +163,11 @@ def _contents(path: Path, manifest: Any) -> dict[str, bytes]:
 
 
 def _checked(file: Path, name: str, expected: str) -> bytes:
-    if not file.is_file():
-        raise SealedFolderError(f"{file.parent} is damaged: {name} is missing. Restore it, or make it again")
-    content = file.read_bytes()
+    try:
+        content = file.read_bytes()
+    except (OSError, ValueError) as error:  # also a name that no file can have
+        what = f"{name[:LONGEST_NAME]} is missing, or cannot be read"
+        raise SealedFolderError(f"{file.parent} is damaged: {what}. Restore it, or make it again") from error
     if checksum(content) != expected:
         raise SealedFolderError(
             f"{file.parent} is damaged: {name} is not what was written. Restore it, or make it again"

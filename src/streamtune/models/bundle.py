@@ -36,7 +36,15 @@ from streamtune.models.names import MODEL_FORMAT
 from streamtune.models.transfer.model import Hyperparameters, TransferModel
 from streamtune.models.transfer.past import PastOperators
 from streamtune.readings import LabelSettings
-from streamtune.sealed import MANIFEST, checksum, checksums_below, has_whole_manifest, whole_folder, write_manifest
+from streamtune.sealed import (
+    LONGEST_NAME,
+    MANIFEST,
+    checksum,
+    checksums_below,
+    has_whole_manifest,
+    whole_folder,
+    write_manifest,
+)
 from streamtune.signatures import check_signature, sign_written
 
 FORMAT = MODEL_FORMAT
@@ -157,9 +165,11 @@ class BundleFiles:
 
     def read(self, name: str) -> bytes:
         file = self.path / name
-        if not file.is_file():
-            raise BundleError(f"{self.path} is damaged: {name} is missing. Restore it, or train the model again")
-        content = file.read_bytes()
+        try:
+            content = file.read_bytes()
+        except (OSError, ValueError) as error:  # also a name that no file can have
+            what = f"{name[:LONGEST_NAME]} is missing, or cannot be read"
+            raise BundleError(f"{self.path} is damaged: {what}. Restore it, or train the model again") from error
         if checksum(content) != self.checksums[name]:
             raise BundleError(
                 f"{self.path} is damaged: {name} is not what was written. Restore it, or train the model again"

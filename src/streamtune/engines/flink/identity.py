@@ -84,7 +84,7 @@ def _places(nodes: Iterable[PlanNode], vertices: Mapping[str, Vertex]) -> dict[s
             _, node = given[node_id]
             inputs = [entry.id for entry in node.inputs if entry.id in given]
             depth[node_id] = 1 + max((visit(one) for one in inputs), default=-1)
-            before[node_id] = "|".join(sorted(_told(given[one][1], vertices) + before[one] for one in inputs))
+            before[node_id] = "|".join(sorted(_told(given[one][1], vertices) + before.get(one, "") for one in inputs))
         return depth[node_id]
 
     for node_id in given:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
+from streamtune.dataflow.documents import DocumentError, in_whole_letters
 from streamtune.errors import EngineError
 from streamtune.frozen import Frozen
 from streamtune.outputs import is_alive, sweep_unfinished, unfinished_file
@@ -142,8 +143,9 @@ def fresh_id() -> str:
 
 def _read(path: Path) -> Underway | None:
     try:
-        return Underway.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError):  # a ValidationError is a ValueError
+        text = path.read_text(encoding="utf-8")
+        return Underway.model_validate(in_whole_letters(json.loads(text), text))
+    except (OSError, ValueError, RecursionError, DocumentError):  # a ValidationError is a ValueError
         return None
 
 

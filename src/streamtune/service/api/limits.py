@@ -114,6 +114,8 @@ class Gate:
                 "this service does not answer under that name",
                 "add it to service.api.allowed_hosts",
             )
+        if not _is_utf8(scope["query_string"]):
+            return error_response(400, "not_utf8", "the query of the address is not UTF-8", "percent-encode it")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or int(length) > self._settings.max_body_bytes:
             most = self._settings.max_body_bytes
@@ -135,6 +137,15 @@ class Gate:
             return ipaddress.ip_address(name).is_loopback or "*" in self._hosts
         except ValueError:
             return "*" in self._hosts
+
+
+def _is_utf8(query: bytes) -> bool:
+    """Whoever redirects or names an address decodes its query."""
+    try:
+        query.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
