@@ -50,14 +50,21 @@ def test_one_record_per_line_and_texts_that_are_texts(spark: SparkSession, tmp_p
         line(good_run(run_id="number", job=7)).rstrip(), line(good_run(run_id={"a": 1})).rstrip(),
         line(good_run(run_id="epoch", observed_at=7)).rstrip(), line(source_called_job).rstrip() + b" \r",
         one.replace(b'"one"', b'"split"').replace(b", ", b",\r"),
-        line(good_run(run_id="sound", operators="none")).rstrip(),
+        line(good_run(run_id="sound", operators="none")).rstrip(), line(good_run(run_id=float("inf"))).rstrip(),
     ]  # fmt: skip
     (tmp_path / "in.jsonl").write_bytes(b"\n".join(lines))
     history = History(spark, str(tmp_path / "history"))
     ingest(history, [str(tmp_path / "in.jsonl")])
     assert stored(history) == {"sound", "split"}
-    expected = dict.fromkeys(range(1, 5), "broken_json") | dict.fromkeys((5, 6, 7, 8, 9, 12), "wrong_type")
+    expected = dict.fromkeys(range(1, 5), "broken_json") | dict.fromkeys((5, 6, 7, 8, 9, 12, 13), "wrong_type")
     assert rejected(history) == Counter(("in.jsonl", position, reason) for position, reason in expected.items())
+
+
+def test_a_day_that_python_cannot_read_is_not_written(spark: SparkSession, tmp_path: Path, good_run: Run) -> None:
+    (tmp_path / "in.jsonl").write_bytes(line(good_run(observed_at="+20026-11-16T10:00:00Z")))
+    history = History(spark, str(tmp_path / "history"))
+    ingest(history, [str(tmp_path / "in.jsonl")])
+    assert [row.reasons for row in history.rejected.read().collect()] == [["impossible_time"]]
 
 
 def test_files_that_used_to_be_lost_or_to_end_the_ingest(spark: SparkSession, tmp_path: Path, good_run: Run) -> None:

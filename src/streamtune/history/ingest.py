@@ -169,7 +169,9 @@ def _rejected(history: History, staged: DataFrame, judged: DataFrame, refused: S
     blocks = staged.groupBy("source_file", "block_start").agg((sql.max("line_in_block") + 1).alias("lines"))
     before = Window.partitionBy("source_file").orderBy("block_start").rowsBetween(Window.unboundedPreceding, -1)
     starts = blocks.withColumn("start", sql.coalesce(sql.sum("lines").over(before), sql.lit(0))).drop("lines")
-    day = sql.coalesce(sql.to_date("observed_at"), "modified_on")
+    # A day of the year 20026 is one that Python cannot read back.
+    is_possible = ~sql.array_contains("reasons", reasons.IMPOSSIBLE_TIME)
+    day = sql.coalesce(sql.when(is_possible, sql.to_date("observed_at")), "modified_on")
     rows = (
         judged.where(sql.size("reasons") > 0)
         .join(sql.broadcast(starts), ["source_file", "block_start"])

@@ -139,7 +139,8 @@ def _has_texts_of_other_types() -> Column:
     for path, found in texts.items():
         shape = sql.coalesce(sql.schema_of_variant(sql.try_variant_get(line, path, "variant")), sql.lit(""))
         wrong.append(shape.rlike(rf"\b({'|'.join(found)}): (?!STRING|VOID)"))
-    return suspicious & reduce(Column.__or__, wrong)
+    # What only Spark takes for JSON, as a bare Infinity, cannot be looked at more closely.
+    return suspicious & reduce(Column.__or__, wrong, line.isNull())
 
 
 def _is_written_as_text(field: StructField) -> bool:
