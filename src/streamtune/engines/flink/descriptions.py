@@ -25,6 +25,15 @@ _AGGREGATE = re.compile(
 _SQL_WINDOW = re.compile(r"\b(TUMBLE|HOP|CUMULATE|SESSION)\((.*?\])\)")
 _GROUP_WINDOW = re.compile(r"\b(Tumbling|Sliding|Session)GroupWindow\([^(),]+, [^,()]+, (\d+)(?:, (\d+))?\)")
 _JAVA_WINDOW = re.compile(r"(Tumbling|Sliding|EventTimeSession|ProcessingTimeSession)\w*Windows\((\d+)(?:, (\d+))?")
+# A group window that counts rows is written like one of time, and nobody has windows of some milliseconds.
+_LEAST_GROUP_WINDOW_MS = 100
+_SQL_TEXT = re.compile(r"\b[A-Z]\w+\(\w+=\[")
+# What leads from one operator to the next in a name: a chain, or branches of it.
+_CHAINED = re.compile(r"[(\[{]|\s*->\s*|,\s+")
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+# With pipeline.vertex-name-include-index-prefix every vertex is numbered, and a changed job numbers otherwise.
+_VERTEX_INDEX = re.compile(r"^\[vertex-\d+\]")
+_TREE = re.compile(r"^[ :|+-]+")  # what a description draws before each operator
 # Field classes that a description gives away: casts, counts and window times.
 _CAST = re.compile(r"CAST\((?:[^()]|\([^()]*\))*? AS ([A-Z]+)[^)]*\) AS (\w+)")
 _COUNT = re.compile(r"COUNT(?:\$\d+)?\([^)]*\) AS (\w+)")
@@ -51,11 +60,52 @@ class Description:
 def chained_names(vertex_name: str) -> list[str]:
     """The operators that a vertex chains, first to last.
 
+    Brackets of an operator's own hold its arguments; those that begin where an operator would are branches.
+
     >>> chained_names("Source: bids -> Filter -> (Map, Sink: out)")
     ['Source: bids', 'Filter', 'Map', 'Sink: out']
+    >>> chained_names("[vertex-1]Calc(select=[a, b], where=[(a > 1)]) -> Rank[4]")
+    ['Calc(select=[a, b], where=[(a > 1)])', 'Rank[4]']
     """
-    parts = re.split(r"\s*->\s*|,\s+(?![^\[]*\])", vertex_name)
-    return [name for name in (part.strip().strip("()").strip() for part in parts) if name]
+    names: list[str] = []
+    left = [_VERTEX_INDEX.sub("", vertex_name)]
+    while left:
+        part = left.pop().strip()
+        closes = _closing_brackets(part)
+        if part.startswith("(") and closes.get(0) == len(part) - 1:
+            left.append(part[1:-1])
+            continue
+        pieces = _pieces(part, closes)
+        if len(pieces) > 1:
+            left.extend(reversed(pieces))
+        elif part:
+            names.append(part)
+    return names
+
+
+def _pieces(text: str, closes: dict[int, int]) -> list[str]:
+    """A name cut at what chains operators, outside of all brackets."""
+    pieces, start, place = [], 0, 0
+    while found := _CHAINED.search(text, place):
+        place = found.end()
+        if found[0] in _CLOSES:
+            place = closes.get(found.start(), found.start()) + 1
+        else:
+            pieces.append(text[start : found.start()])
+            start = place
+    return [*pieces, text[start:]]
+
+
+def _closing_brackets(text: str) -> dict[int, int]:
+    """Where each bracket is closed. One that a user never closed is not in it, and hides nothing behind it."""
+    opened: list[int] = []
+    closes = {}
+    for place, character in enumerate(text):
+        if character in _CLOSES:
+            opened.append(place)
+        elif opened and character == _CLOSES[text[opened[-1]]]:
+            closes[opened.pop()] = place
+    return closes
 
 
 def describe(vertex_name: str, description: str) -> Description:
