@@ -294,12 +294,81 @@ def test_what_decides_about_a_chain(vertex: str, description: str, kind: str, wo
         ("window=[SessionGroupWindow('w$, ts, 5000)]", "session", 5.0, None),
         ("Window(EventTimeSessionWindows(3000), EventTimeTrigger, AggregateFunction)", "session", 3.0, None),
         ("Window(SlidingEventTimeWindows(10000, 2000), EventTimeTrigger, X)", "sliding", 10.0, 2.0),
+        ("window=[TUMBLE(slice_end=[$slice_end], size=[1 d])]", "tumbling", 86400.0, None),
+        ("window=[CUMULATE(slice_end=[$e], max_size=[1 d], step=[1 h])]", "cumulative", 86400.0, 3600.0),
+        ("window=[SlidingGroupWindow('w$, ts, 600000, 60000)]", "sliding", 600.0, 60.0),
     ],
 )
 def test_windows(text: str, kind: str, length: float, slide: float | None) -> None:
     window = describe("WindowAggregate[1]", f"WindowAggregate(groupBy=[user], {text}, select=[COUNT(*) AS c])").window
     assert window is not None
     assert (window.type, window.length, window.slide) == (kind, length, slide)
+
+
+@pytest.mark.parametrize("window", ["TumblingGroupWindow('w$, proctime, 5)", "SlidingGroupWindow('w$, ts, 500, 10)"])
+def test_a_window_of_rows_is_none_of_milliseconds(window: str) -> None:
+    """Flink writes both alike, and windows of some milliseconds are nobody's."""
+    text = f"GroupWindowAggregate(window=[{window}], select=[COUNT(*) AS n])"
+    assert describe("GroupWindowAggregate[4]", text).window is None
+
+
+@pytest.mark.parametrize(
+    ("function", "written"),
+    [
+        ("count", "COUNT(*)"),
+        ("count", "COUNT$12(x)"),
+        ("count_distinct", "COUNT(DISTINCT x)"),
+        ("min", "MIN_RETRACT(x)"),
+        ("sum", "$SUM0(x)"),
+        ("sum", "SUM0_RETRACT(x)"),
+        ("stddev", "STDDEV_POP(x)"),
+        ("var", "VAR_SAMP(x)"),
+        ("json_arrayagg", "JSON_ARRAYAGG_ABSENT_ON_NULL(x)"),
+    ],
+)
+@pytest.mark.parametrize(
+    "beside", ["CAST(user AS VARCHAR(2147483647)) AS u", "MINUTE(ts) AS m", "SUMMARY(a, b) AS s", "MAX(1, 2) AS x"]
+)
+def test_projections_beside_an_aggregate_are_none(function: str, written: str, beside: str) -> None:
+    aggregate = f"GroupAggregate(groupBy=[user], select=[user, {written} AS n])"
+    for text in (
+        f"[5]:{aggregate}<br/>+- [6]:Calc(select=[{beside}, n])<br/>",
+        f"[4]:Calc(select=[{beside}, user])<br/>+- [5]:{aggregate}<br/>",
+        f"{aggregate} -> Calc(select=[{beside}, n])",
+    ):
+        found = describe("GroupAggregate[5] -> Calc[6]", text).aggregate
+        assert found is not None
+        assert found.function == function
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "width"),
+    [
+        ("Rank(strategy=[AppendFastStrategy], partitionBy=[a], orderBy=[b DESC], select=[a, b, c])", "rank", 3),
+        ("Deduplicate(keep=[LastRow], key=[a], order=[PROCTIME])", "deduplicate", None),
+        ("Sort(orderBy=[a ASC])", "sort", None),
+        ("OverAggregate(partitionBy=[a], select=[a, COUNT(x) AS w0$o0])", "over_aggregate", 2),
+        (
+            "WindowJoin(leftWindow=[TUMBLE(size=[10 s])], joinType=[InnerJoin], where=[(a = b)], select=[a, b])",
+            "window_join",
+            2,
+        ),
+    ],
+)
+def test_a_node_that_stands_alone_is_sql(text: str, kind: str, width: int | None) -> None:
+    found = describe(f"{text.partition('(')[0]}[4]", f"[4]:{text}<br/>")
+    assert (found.kind, found.is_sql, found.width_out) == (kind, True, width)
+
+
+def test_an_over_aggregate_has_its_function_and_key() -> None:
+    found = describe(
+        "Calc[3] -> OverAggregate[4]",
+        "[3]:Calc(select=[CAST(id AS BIGINT) AS user, ts])<br/>+- [4]:OverAggregate(partitionBy=[user], "
+        "orderBy=[ts ASC], window=[ RANG BETWEEN 10000 PRECEDING AND CURRENT ROW], "
+        "select=[user, ts, COUNT(ts) AS w0$o0, $SUM0(ts) AS s])",
+    ).aggregate
+    assert found is not None
+    assert (found.function, found.key_class) == ("count+sum", "long")
 
 
 def test_all_aggregates_with_distinct_and_filter_and_their_key() -> None:

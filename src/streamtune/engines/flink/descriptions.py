@@ -16,10 +16,12 @@ from streamtune.dataflow.operator import Aggregate, Join, Window, parse_length
 from streamtune.engines.flink.vocabulary import UNKNOWN as UNKNOWN
 from streamtune.engines.flink.vocabulary import heaviest, kind_of
 
-# An aggregate with what the planner writes around it: COUNT(DISTINCT user) FILTER $f2 AS n, MIN_RETRACT(price).
+# An aggregate with what the planner writes around it: COUNT(DISTINCT user) FILTER $f2 AS n, MIN_RETRACT(price). The
+# name is exact, or MINUTE and COUNTRY would be aggregates; STDDEV_POP is a STDDEV, $SUM0 a SUM.
 _AGGREGATE = re.compile(
     r"\b(COUNT|SUM|MIN|MAX|AVG|FIRST_VALUE|LAST_VALUE|LISTAGG|STDDEV|VAR|COLLECT|ARRAY_AGG|JSON_OBJECTAGG"
-    r"|JSON_ARRAYAGG)\w*(?:\$\d+)?\((DISTINCT )?[^()]*(?:\([^()]*\)[^()]*)*\)( FILTER)?",
+    r"|JSON_ARRAYAGG)(?:[01]|IANCE|_POP|_SAMP|_WS|_(?:NULL|ABSENT)_ON_NULL)?(?:_RETRACT)?(?:\$\d+)?"
+    r"\((DISTINCT )?[^()]*(?:\([^()]*\)[^()]*)*\)( FILTER)?",
     re.IGNORECASE,
 )
 _SQL_WINDOW = re.compile(r"\b(TUMBLE|HOP|CUMULATE|SESSION)\((.*?\])\)")
@@ -36,7 +38,7 @@ _VERTEX_INDEX = re.compile(r"^\[vertex-\d+\]")
 _TREE = re.compile(r"^[ :|+-]+")  # what a description draws before each operator
 # Field classes that a description gives away: casts, counts and window times.
 _CAST = re.compile(r"CAST\((?:[^()]|\([^()]*\))*? AS ([A-Z]+)[^)]*\) AS (\w+)")
-_COUNT = re.compile(r"COUNT(?:\$\d+)?\([^)]*\) AS (\w+)")
+_COUNT = re.compile(r"\bCOUNT1?(?:_RETRACT)?(?:\$\d+)?\([^)]*\) AS (\w+)")
 _CLASSES = {
     "BIGINT": "long", "INTEGER": "int", "INT": "int", "SMALLINT": "int", "TINYINT": "int", "DOUBLE": "double",
     "FLOAT": "float", "DECIMAL": "decimal", "VARCHAR": "string", "CHAR": "string", "STRING": "string",
@@ -117,7 +119,7 @@ def describe(vertex_name: str, description: str) -> Description:
     ('window_aggregate', 10.0, 2.0, 'count', 3)
     """
     text = html.unescape(description).replace("<br/>", "\n")
-    is_sql = bool(re.search(r"\w+\((?:table|select|groupBy|joinType|window|fields|where)=\[", text))
+    is_sql = bool(_SQL_TEXT.search(text))
     names = chained_names(vertex_name)
     kinds = [kind_of(name, text) for name in names]
     kind = heaviest(kinds)
@@ -153,7 +155,10 @@ def _window(text: str) -> Window | None:
         size = lengths["size"] or lengths["gap"] or lengths["max_size"] or lengths["maxSize"]
         kind = {"TUMBLE": "tumbling", "HOP": "sliding", "CUMULATE": "cumulative", "SESSION": "session"}[match[1]]
         return _window_of(kind, size, lengths["slide"] or lengths["step"])
-    if match := _GROUP_WINDOW.search(text) or _JAVA_WINDOW.search(text):
+    group = _GROUP_WINDOW.search(text)
+    if group is not None and min(int(one) for one in group.groups()[1:] if one) < _LEAST_GROUP_WINDOW_MS:
+        return None
+    if match := group or _JAVA_WINDOW.search(text):
         kind = match[1].lower() if match[1] in ("Tumbling", "Sliding") else "session"
         slide = int(match[3]) / 1000 if match[3] and kind == "sliding" else None
         return _window_of(kind, int(match[2]) / 1000, slide)
@@ -184,15 +189,22 @@ def _duration(name: str, text: str) -> float | None:
 def _aggregate(text: str, classes: dict[str, str]) -> Aggregate | None:
     """All aggregates of a vertex as one: ``count+sum``, with ``_distinct`` and ``_filter`` where they are."""
     found: dict[str, None] = {}
+    text = _of_aggregates(text)
     for name, distinct, filtered in _AGGREGATE.findall(text):
         found[f"{name.lower()}{'_distinct' if distinct else ''}{'_filter' if filtered else ''}"] = None
     if not found:
         return None
-    grouped = re.search(r"groupBy=\[([^\]]+)\]", text)
+    grouped = re.search(r"(?:groupBy|partitionBy)=\[([^\]]+)\]", text)
     # A count is a BIGINT whatever it counts; of all other values the text does not give the class.
     counts = all(name.startswith("count") for name in found)
     key = None if grouped is None else _one_class(grouped[1].split(", "), classes)
     return Aggregate(function="+".join(sorted(found)), value_class="long" if counts else UNKNOWN, key_class=key)
+
+
+def _of_aggregates(text: str) -> str:
+    """What the aggregates of a chain say of themselves, without the projections beside them."""
+    lines = (_TREE.sub("", line) for line in text.splitlines())
+    return "\n".join(one for line in lines for one in chained_names(line) if "aggregate" in kind_of(one))
 
 
 def _join_key(text: str, classes: dict[str, str]) -> str:
