@@ -46,6 +46,14 @@ def test_the_example_of_the_design_is_read() -> None:
     assert spec.physics["hot_items"].selectivity == 0.1
 
 
+def test_a_window_may_be_as_long_as_days() -> None:
+    """2 days are 2 · 24 · 3,600 = 172,800 s."""
+    text = EXAMPLE.replace("length: 10s, slide: 2s", "length: 2d, slide: 12h")
+    window = parse_spec(yaml.safe_load(text)).job.dataflow.operator("hot_items").window
+    assert window is not None
+    assert (window.length, window.slide) == (172_800.0, 43_200.0)
+
+
 @given(emulated_jobs())
 def test_a_written_spec_reads_back_equal(emulated: EmulatedJob) -> None:
     spec = JobSpec(emulated.job, emulated.physics)

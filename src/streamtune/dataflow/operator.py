@@ -18,7 +18,7 @@ KNOWN_TYPES = (SOURCE, "map", "flat_map", "filter", "aggregate", "window_aggrega
 
 Partitioning = Literal["forward", "rebalance", "hash", "broadcast"]
 
-_SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*$")
 
 
@@ -49,7 +49,7 @@ class Window(Frozen):
         description="a sliding and a cumulative window need a slide; the length of a session is its gap"
     )
     policy: Literal["time", "count"] = Field(default="time", description="what fills it: time or a number of tuples")
-    length: Length = Field(description="a duration such as 10s, 250ms, 1min or 2h, or a number of tuples")
+    length: Length = Field(description="a duration such as 10s, 250ms, 1min, 2h or 1d, or a number of tuples")
     slide: Length | None = Field(default=None, description="from one window to the next, at most the length")
 
     @model_validator(mode="after")

@@ -176,6 +176,33 @@ def test_a_job_may_describe_itself() -> None:
     assert import_job(DATASTREAM, published="{broken").job.dataflow.types == import_job(DATASTREAM).job.dataflow.types
 
 
+def test_a_writer_whose_committer_stands_alone_says_so() -> None:
+    """A sink has no readers in a dataflow, so what the committer reads is none."""
+    imported = import_job(
+        details(
+            {"id": "v1", "name": "Source: a"},
+            {"id": "v2", "name": "out: Writer", "inputs": [("v1", "REBALANCE")]},
+            {"id": "v3", "name": "out: Committer", "inputs": [("v2", "FORWARD")]},
+            {"id": "v4", "name": "out: Global Committer", "inputs": [("v3", "FORWARD")]},
+        )
+    )
+    assert imported.job.dataflow.types == ("source", "unknown", "unknown", "sink")
+    assert imported.read_from["out-Writer"] == "out: Writer, a sink's writer, which others read"
+
+
+def test_the_number_of_a_vertex_is_no_part_of_its_id() -> None:
+    """With pipeline.vertex-name-include-index-prefix; a changed job numbers its vertices otherwise."""
+    plain = import_job(SQL)
+    shapes = [
+        {"id": vertex.id, "name": f"[vertex-{number}]{vertex.name}", "description": node.description,
+         "inputs": [(entry.id, entry.ship_strategy) for entry in node.inputs]}
+        for number, (vertex, node) in enumerate(zip(SQL.vertices, SQL.plan.nodes, strict=True))
+    ]  # fmt: skip
+    numbered = import_job(details(*shapes))
+    assert numbered.vertex_of == plain.vertex_of
+    assert numbered.job.dataflow.types == plain.job.dataflow.types
+
+
 def test_names_that_occur_twice_are_numbered_and_a_self_join_is_one_edge() -> None:
     twice = details(
         {"id": "v1", "name": "Source: a"},
@@ -221,6 +248,48 @@ def test_a_job_without_a_plan_is_refused() -> None:
 )
 def test_kinds_by_name(name: str, kind: str) -> None:
     assert describe(name, "").kind == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("A -> (B -> (C, D -> E), F)", ["A", "B", "C", "D", "E", "F"]),
+        ("enrich (a, b) -> Map", ["enrich (a, b)", "Map"]),
+        ("Interval Join [0, 1], Map", ["Interval Join [0, 1]", "Map"]),
+        ("TableToDataStream(type=ROW<`a` INT, `b` STRING>, rowtime=false)",) * 2,
+        # What a user never closed, or closed and never opened, hides nothing.
+        ("sad :-( -> (Map, Filter)", ["sad :-(", "Map", "Filter"]),
+        ("happy :-) -> Map", ["happy :-)", "Map"]),
+        ("[1, 2) -> Map, Filter", ["[1", "2)", "Map", "Filter"]),
+        ("[vertex-12]Source: bids[1] -> Calc[2]", ["Source: bids[1]", "Calc[2]"]),
+    ],
+)
+def test_names_are_cut_outside_of_brackets(name: str, names: list[str] | str) -> None:
+    assert chained_names(name) == ([names] if isinstance(names, str) else names)
+
+
+# Names as Flink could print them: letters, and arguments in brackets that are closed.
+OPERATORS = st.recursive(
+    st.text("abc", min_size=1, max_size=5),
+    lambda inner: st.tuples(st.sampled_from(("()", "[]", "{}")), st.lists(inner, max_size=3)).map(
+        lambda one: f"f{one[0][0]}{', '.join(one[1])}{one[0][1]}"
+    ),
+)
+CHAINS = st.recursive(
+    OPERATORS.map(lambda name: (name, [name])),
+    lambda inner: st.tuples(OPERATORS, st.lists(inner, min_size=1, max_size=3)).map(
+        lambda one: (
+            f"{one[0]} -> {one[1][0][0]}" if len(one[1]) == 1 else f"{one[0]} -> ({', '.join(b[0] for b in one[1])})",
+            [one[0], *(name for branch in one[1] for name in branch[1])],
+        )
+    ),
+)
+
+
+@given(CHAINS, st.sampled_from(("", "[vertex-0]", "[vertex-17]")))
+def test_every_chain_is_taken_apart_into_its_operators(chain: tuple[str, list[str]], prefix: str) -> None:
+    written, operators = chain
+    assert chained_names(prefix + written) == operators
 
 
 @given(st.text(max_size=200), st.text(max_size=400))

@@ -142,7 +142,11 @@ def _published_operators(published: str | None) -> dict[str, Operator]:
 def _words(found: Description, operator: Operator) -> str:
     if operator.type == found.kind:
         return found.read_from
-    return "it reads nothing" if operator.is_source else f"{found.read_from}, which does not fit its place"
+    if operator.is_source:
+        return "it reads nothing"
+    # Sinks are last in a dataflow: with a committer of its own, the writer is no sink for us.
+    why = "a sink's writer, which others read" if found.kind == SINK else "which does not fit its place"
+    return f"{found.read_from}, {why}"
 
 
 def _operator(key: str, found: Description, node: PlanNode, *, is_last: bool) -> Operator:

@@ -1,8 +1,9 @@
 """Every operator name that Flink's SQL planner and DataStream API print, and the type it stands for.
 
-SQL names are those of the planner's nodes (``StreamExecRank`` prints ``Rank[5]`` or ``Rank(strategy=…)``); DataStream
-names are the API's defaults, as ``StreamExecutionEnvironment`` and the windowed and connected streams set them. A name
-that is not here was chosen by a user: words in it are read where they are plain, else it is ``unknown``.
+SQL names are those of the planner's nodes (``StreamExecRank`` prints ``Rank[5]`` or ``Rank(strategy=…)``) and of the
+operators that nodes add. DataStream names are the API's defaults, as ``StreamExecutionEnvironment`` and the windowed
+and connected streams set them, those of its second version, of Python, of CEP and of the files connector. A name that
+is not here was chosen by a user: words in it are read where they are plain, else it is ``unknown``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 
 UNKNOWN = "unknown"
 
-# Nodes of the SQL planner, without the prefix ``StreamExec``.
+# Nodes of the SQL planner, without the prefix ``StreamExec``, and what they print around themselves.
 SQL_NODES: dict[str, str] = {
     "Calc": "map",
     "PythonCalc": "map",
@@ -71,6 +72,20 @@ SQL_NODES: dict[str, str] = {
     "SinkUpsertMaterializer": "deduplicate",
     "StreamRecordTimestampInserter": "map",
     "TransformationsModify": "map",
+    "RowKindSetter": "map",
+    "WatermarkTimestampAssigner": "watermarks",
+    # Between tables and streams; older releases spell it without the r.
+    "DataStreamToTable": "map",
+    "DataSteamToTable": "map",
+    "TableToDataStream": "map",
+    "TableToDataSteam": "map",
+    "SourceConversion": "map",
+    "SinkConversion": "map",
+    # An interval join whose bounds can never be met only pads its outer side.
+    "FilterLeft": "filter",
+    "FilterRight": "filter",
+    "PadLeft": "map",
+    "PadRight": "map",
 }
 
 # Names that the DataStream API gives by itself.
@@ -109,7 +124,41 @@ DATASTREAM_NAMES: dict[str, str] = {
     "DynamicEventTimeSessionWindows": "window_aggregate",
     "DynamicProcessingTimeSessionWindows": "window_aggregate",
     "GlobalWindows": "window_aggregate",
+    "Projection": "map",
+    "CoGroup": "window_join",
+    "MapPartition": "process",
+    "SortPartition": "sort",
+    "KeyedSortPartition": "sort",
+    "PartitionReduce": "aggregate",
+    "PartitionAggregate": "aggregate",
+    "Data stream collect sink": "sink",
+    "CepOperator": "match",
+    "GlobalCepOperator": "match",
+    # The SQL sink of files, which is made of DataStream operators.
+    "streaming-writer": "sink",
+    "compact-coordinator": "sink",
+    "compact-operator": "sink",
+    "partition-committer": "sink",
+    # Its second version.
+    "Global Process": "process",
+    "Two-Output-Process": "process",
+    "Two-Output-Operator": "process",
+    "Window": "window_aggregate",
+    "TwoOutput-Window": "window_aggregate",
+    "TwoInput-NonBroadcast-Window": "co_process",
+    # Python's.
+    "PROCESS": "process",
+    "KEYED PROCESS": "process",
+    "_stream_key_by_map_operator": "map",
+    "_partition_custom_map_operator": "map",
 }
+
+# Defaults that are made of parts: the class that is converted to, the file source that was read, how inputs come.
+_DEFAULT_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"^SinkConversion ?To"), "map"),
+    (re.compile(r"^Split Reader: "), "flat_map"),
+    (re.compile(r"\bTwoInput(-Broadcast)?-Process$"), "co_process"),
+)
 
 # Words in names that users chose, the first that occurs decides.
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -131,7 +180,9 @@ _SOURCE = re.compile(r"^(Source: |IterationSource-)")
 _SINK = re.compile(r"^Sink: |^IterationSink-|: (Writer|Committer|Global Committer|Compactor|Pre-writer|Post-commit)\b")
 # A window of two tagged streams is how the DataStream API joins.
 _CO_GROUP = re.compile(r"CoGroupWindowFunction|CoGroupedStreams|JoinCoGroupFunction")
-_WINDOW = re.compile(r"^(?:Window\()?((?:Tumbling|Sliding|EventTimeSession|ProcessingTimeSession|Dynamic|Global)\w*)")
+# An operator of a window is called like its assigner, which older releases print with trigger and function.
+_WINDOW_CALL = re.compile(r"^(?:Trigger)?Window\(")
+_WINDOW = re.compile(r"^((?:Tumbling|Sliding|EventTimeSession|ProcessingTimeSession|Dynamic|Global)\w*Windows)")
 
 # What decides about a vertex of several chained operators: the heaviest of them. One that nobody knows may be heavier
 # than a projection, a filter or a sink chained to it, and is never called by their names.
@@ -169,10 +220,13 @@ def kind_of(name: str, description: str = "") -> str:
     if sql is not None and sql[1] in SQL_NODES:
         return SQL_NODES[sql[1]]
     window = _WINDOW.match(name)
-    if window is not None and (window[1] in DATASTREAM_NAMES or name.startswith("Window(")):
+    if _WINDOW_CALL.match(name) or (window is not None and window[1] in DATASTREAM_NAMES):
         return "window_join" if _CO_GROUP.search(f"{name} {description}") else "window_aggregate"
     if name in DATASTREAM_NAMES:
         return DATASTREAM_NAMES[name]
+    for pattern, kind in _DEFAULT_PATTERNS:
+        if pattern.search(name):
+            return kind
     return next((kind for pattern, kind in _WORDS if pattern.search(name)), UNKNOWN)
 
 
