@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from streamtune.engines.flink.descriptions import chained_names
 from streamtune.engines.flink.responses import JobDetails, PlanNode, Vertex
 
-_COUNTER = re.compile(r"\[\d+\]")
+_COUNTER = re.compile(r"\[(?:vertex-)?\d+\]")
 _NUMBERED = re.compile(r"^(.+?)-\d+$")
 _LONGEST_ID = 48
 
@@ -41,6 +41,8 @@ def without_counters(text: str) -> str:
 
     >>> without_counters("[23]:Join(joinType=[InnerJoin]) -> Calc[24]")
     ':Join(joinType=[InnerJoin]) -> Calc'
+    >>> without_counters("[vertex-3]Calc[24]")
+    'Calc'
     """
     return _COUNTER.sub("", text)
 
