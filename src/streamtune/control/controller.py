@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.control.audit import AuditTrail
 from streamtune.control.guards import Guards as Guards
-from streamtune.control.guards import is_cut
+from streamtune.control.guards import is_cut, within_slots
 from streamtune.dataflow import Observation, Plan
 from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.errors import TuningError, UnhealthyJobError
@@ -119,8 +120,7 @@ class Controller:
             recommendation = self.tuner.recommend(seen)
             is_guess = bool(seen.guessed_rates)
             wanted = self._without_futile_growth(recommendation.plan, deployment.plan)
-            slots = self.engine.slots_in_reach(deployment)  # asked anew: TaskManagers come and go
-            plan, held = self.guards.apply(deployment.job, wanted, deployment.plan, is_guess=is_guess, slots=slots)
+            plan, held = self._allowed(deployment, wanted, is_guess=is_guess)
             goes_on = recommendation.provisional or is_guess or is_cut(held)
             self.engine.capabilities.check(plan)
             self._write_decision(seen, recommendation, plan, held)
@@ -150,6 +150,14 @@ class Controller:
                 reason = "bound"
                 break
         return self._end(reason, deployment, seen, backpressure_seen, plan)
+
+    def _allowed(self, deployment: Deployment, wanted: Plan, *, is_guess: bool) -> tuple[Plan, dict[str, str]]:
+        """What the guards and the slots in reach leave of a plan, and for every operator that is held back, why."""
+        current = deployment.plan
+        slots = self.engine.slots_in_reach(deployment)  # asked anew: TaskManagers come and go
+        plan, held = self.guards.apply(deployment.job, wanted, current, is_guess=is_guess, slots=slots)
+        needed = partial(self.engine.slots_needed, deployment)
+        return within_slots(plan, current, slots, needed, held), held
 
     def _observe_new(self, deployment: Deployment) -> Steps[Observation | None]:
         """What a new plan has brought; None where the job does not get healthy on it, and plans may be taken back."""
