@@ -16,7 +16,7 @@ from streamtune.engines.base import Deployment, Engine, JobCrashedError, Measure
 from streamtune.errors import TuningError, UnhealthyJobError
 from streamtune.tuners.base import Recommendation, Tuner
 
-StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed", "rolled_back"]
+StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed", "rolled_back", "held"]
 Watcher = Callable[["Moment"], None]
 
 
@@ -59,8 +59,9 @@ class Controller:
     A tuning process starts when a source rate changes or backpressure appears. Recommend; if the recommendation is
     what runs, stop; else deploy and observe; stop when there is no backpressure, unless the recommendation was
     provisional, cut by a guard's largest step, or made for a guessed rate: then the tuner is asked again, so that a
-    plan that turns out far too large does not stay. The bound on reconfigurations always holds. A job that crashes ends
-    the process on its last good plan, on which its engine has started it again.
+    plan that turns out far too large does not stay. The bound on reconfigurations always holds, and nothing is deployed
+    once ``may_change`` says no, except what takes a bad plan back. A job that crashes ends the process on its last good
+    plan, on which its engine has started it again.
 
     >>> from streamtune.engines.simulator import Simulator
     >>> from streamtune.tuners import DS2
@@ -80,6 +81,7 @@ class Controller:
     audit: AuditTrail = field(default_factory=lambda: AuditTrail(None))
     clock: Clock = field(default_factory=SystemClock)
     watch: Watcher = lambda _moment: None
+    may_change: Callable[[], bool] = lambda: True  # asked before every deployment
 
     def __post_init__(self) -> None:
         self.guards.check(self.tuner.job)
@@ -129,6 +131,9 @@ class Controller:
                 break
             if self.guards.dry_run:
                 reason = "dry_run"
+                break
+            if not self.may_change():
+                reason = "held"
                 break
             before, earlier = deployment.plan, seen
             deployment = yield from self._deploy(deployment, plan)
