@@ -120,13 +120,10 @@ class Supervisor:
                 if tuned_for is None or (seen is not None and self._is_due(job, tuned_for, seen)):
                     outcome = yield from self._tune(job, None if self._is_mixed(job, seen) else seen)
                     if outcome is not None:
+                        job.deployment, job.rates = outcome.deployment, outcome.rates
                         # What was held is due again, whether or not its rates move meanwhile.
-                        job.deployment, tuned_for = (
-                            outcome.deployment,
-                            {} if outcome.stop_reason == "held" else outcome.rates,
-                        )
+                        tuned_for = {} if outcome.stop_reason == "held" else outcome.rates
                         job.outcomes.append(outcome)
-                        job.rates = outcome.rates
                 elif seen is not None:
                     job.rates = seen.source_rates
                 job.trouble = None
@@ -258,7 +255,7 @@ class Supervisor:
         if period is not None:
             job.controller.audit.write("held", {"reason": "excluded_period"})
             if job.held_in != period:
-                then = "it is tuned afterwards" if self._settings.watch_s else "tune it later, or watch it (--watch-s)"
+                then = "it is tuned later" if self._settings.watch_s else "tune it later, or watch it (--watch-s)"
                 job.tell(f"nothing is changed at {now:%H:%M} UTC, in the excluded period {period}: {then}")
         job.held_in = period
         return period is None
