@@ -122,7 +122,7 @@ def supervised(
     clock: ManualClock,
     guards: Guards | None = None,
     audit: AuditTrail | None = None,
-    **settings: float,
+    **settings: float | tuple[str, ...],
 ) -> Supervisor:
     supervisor = Supervisor(SupervisorSettings(**settings), clock)  # type: ignore[arg-type]
     for name, engine in engines.items():
@@ -196,6 +196,36 @@ def test_without_a_watch_a_failed_rescale_is_the_end() -> None:
     [job] = supervisor.run()
     assert isinstance(job.error, RescaleFailedError)
     assert not told, "the error is said once, where the command ends"
+
+
+def test_an_excluded_period_is_told_and_nothing_is_changed() -> None:
+    """Without a watch tuning ended without a word."""
+    clock, told = ManualClock(START), list[str]()
+    engine = SteppingEngine(clock, {0: 500.0})
+    supervisor = supervised({"job": engine}, clock, excluded_periods=("22:00-02:00",))
+    supervisor.jobs[0].tell = told.append
+    [job] = supervisor.run()
+    assert (job.outcomes, job.error, engine.rescaled_at) == ([], None, [])
+    assert told == [
+        "nothing is changed at 00:00 UTC, in the excluded period 22:00-02:00: tune it later, or watch it (--watch-s)"
+    ]
+
+
+def test_a_period_that_begins_while_a_job_is_tuned_holds_it_and_ends(tmp_path: Path) -> None:
+    """From 00:01 to 00:30, while the first window lasts: a plan is made, held, and applied half an hour later."""
+    clock, told = ManualClock(START), list[str]()
+    engine = SteppingEngine(clock, {0: 500.0})
+    with AuditTrail(tmp_path / "audit.jsonl") as audit:
+        supervisor = supervised({"job": engine}, clock, audit=audit, watch_s=3600.0, excluded_periods=("00:01-00:30",))
+        supervisor.jobs[0].tell = told.append
+        [job] = supervisor.run()
+    assert [outcome.stop_reason for outcome in job.outcomes] == ["held", "no_backpressure"]
+    assert job.outcomes[0].recommendation["work"] == 5
+    assert 1800 <= engine.rescaled_at[0] <= 1800 + 3 * 60
+    assert len(engine.rescaled_at) == len(told) == 1
+    assert {event.get("reason") for event in read_audit(tmp_path / "audit.jsonl") if event["event"] == "held"} == {
+        "excluded_period"
+    }
 
 
 def test_slots_in_reach_bound_a_plan_but_never_below_what_runs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -43,6 +44,15 @@ def test_bounds_of_a_person_give_no_single_instance_a_second() -> None:
 def test_bounds_of_a_person_stay_within_the_policy_and_the_slots(policy: Policy, slots: int | None, most: int) -> None:
     plan, _ = allowed_plan(policy, NOW, situation({"many": {"min": 20, "max": 30}}, slots))
     assert plan["many"] == most
+
+
+def test_the_slots_of_all_groups_bound_a_plan_together() -> None:
+    """1 + 2 + 1 run in slots of their own, 1 + 9 + 1 are wanted: ten slots leave 8, whoever asks for it."""
+    own = replace(situation({"many": {"min": 20, "max": 30}}, 10), slots_needed=lambda plan: plan.total)
+    for at in (own, replace(own, bounds={})):
+        plan, held = allowed_plan(Policy(), NOW.replace({"many": 9}), at)
+        assert plan["many"] == 8
+        assert held["many"] == "the 10 slots in reach of the whole job leave it 8"
 
 
 def test_nothing_is_said_to_have_needed_more_than_it_can_have() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ FLOW = Dataflow(
     (Edge("in", "work"), Edge("work", "out")),
 )
 JOB = Job("job", FLOW, 20)
+AT_MOST_20 = st.integers(1, 20) | st.just(20)  # the limit counts most
 
 
 def seen(offered: float, taken: float, busy: float, blocked: float = 0.0, parallelism: int = 1) -> Observation:
@@ -58,21 +60,66 @@ def test_the_answer_that_contradicted_itself() -> None:
     assert "enough" not in found.why["work"]
 
 
+@pytest.mark.parametrize("parallelism", [20, 24])  # 24: the limit was lowered while it ran
+def test_an_operator_at_its_limit_keeps_what_it_may_have(parallelism: int) -> None:
+    """Two served 100/s once; now all are busy all the time and take 60 of 100/s: two are not enough any more."""
+    tuner = StreamTune(JOB)
+    for observation in (seen(100.0, 100.0, 0.8, parallelism=2), seen(100.0, 60.0, 1.0, parallelism=parallelism)):
+        tuner.learn(observation)
+        found = tuner.recommend(observation)
+    assert found.plan["work"] == 20
+    assert "enough" not in found.why["work"]
+    assert "its limit is 20" in found.why["work"]
+
+
+def test_what_was_refuted_does_not_hold_growth_to_one_instance() -> None:
+    """Two served 100/s once; four, blocked half of the time, take 60: ceil(4 * 100 / 60) = 7, and 5 never ran."""
+    tuner = StreamTune(JOB)
+    for observation in (seen(100.0, 100.0, 0.8, parallelism=2), seen(100.0, 60.0, 1.0, 0.5, parallelism=4)):
+        tuner.learn(observation)
+        found = tuner.recommend(observation)
+    assert found.plan["work"] >= 7
+    assert "enough" not in found.why["work"]
+
+
 @given(
     st.lists(
-        st.tuples(st.floats(50, 5000), st.floats(0.3, 0.94), st.floats(0.86, 1.0), st.integers(1, 10)),
+        st.tuples(st.floats(50, 5000), st.floats(0.3, 0.94), st.floats(0.86, 1.0), AT_MOST_20, st.booleans()),
         min_size=1,
         max_size=5,
     )
 )
-def test_saturated_and_short_is_never_enough(history: list[tuple[float, float, float, int]]) -> None:
+def test_saturated_and_short_is_never_enough(history: list[tuple[float, float, float, int, bool]]) -> None:
+    """Nor is anything taken away from it, at its limit and after better days too."""
     tuner = StreamTune(JOB)
-    for offered, share, busy, parallelism in history:
+    for offered, share, busy, parallelism, keeps_up in history:
         observation = seen(offered, offered * share, busy, parallelism=parallelism)
-        assert saturated_and_short(FLOW, observation) == {"work"}
+        if keeps_up:
+            observation = seen(offered, offered, busy - 0.5, parallelism=parallelism)
+        assert saturated_and_short(FLOW, observation) == (frozenset() if keeps_up else {"work"})
         tuner.learn(observation)
         found = tuner.recommend(observation)
-        assert "was seen to be enough" not in found.why["work"] or found.plan["work"] > parallelism
+        if not keeps_up:
+            assert found.plan["work"] > parallelism or parallelism == JOB.limit_of("work") == found.plan["work"]
+            assert "was seen to be enough" not in found.why["work"] or found.plan["work"] > parallelism
+
+
+@given(st.lists(st.tuples(st.floats(50, 5000), st.floats(0.3, 1.0), st.integers(1, 20)), min_size=1, max_size=8))
+def test_only_what_ran_is_said_to_have_been_seen(history: list[tuple[float, float, int]]) -> None:
+    tuner, ran = StreamTune(JOB), set()
+    for offered, share, parallelism in history:
+        is_short = share < 0.9
+        observation = seen(
+            offered,
+            offered * (share if is_short else 1.0),
+            1.0 if is_short else 0.6,
+            1 - share if is_short else 0.0,
+            parallelism,
+        )
+        ran.add(parallelism)
+        tuner.learn(observation)
+        for said in re.findall(r"(\d+) was seen", tuner.recommend(observation).why["work"]):
+            assert int(said) in ran
 
 
 @pytest.mark.parametrize(("offered", "taken", "busy"), [(601.0, 600.0, 1.0), (601.0, 470.0, 0.5)])

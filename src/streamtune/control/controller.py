@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from streamtune.clock import Clock, Steps, SystemClock, run_steps
 from streamtune.control.audit import AuditTrail
 from streamtune.control.guards import Guards as Guards
-from streamtune.control.guards import is_cut
+from streamtune.control.guards import is_cut, within_slots
 from streamtune.dataflow import Observation, Plan
 from streamtune.engines.base import Deployment, Engine, JobCrashedError, MeasurementWindow, NotReady
 from streamtune.errors import TuningError, UnhealthyJobError
 from streamtune.tuners.base import Recommendation, Tuner
 
-StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed", "rolled_back"]
+StopReason = Literal["no_backpressure", "unchanged", "bound", "dry_run", "crashed", "rolled_back", "held"]
 Watcher = Callable[["Moment"], None]
 
 
@@ -58,8 +59,9 @@ class Controller:
     A tuning process starts when a source rate changes or backpressure appears. Recommend; if the recommendation is
     what runs, stop; else deploy and observe; stop when there is no backpressure, unless the recommendation was
     provisional, cut by a guard's largest step, or made for a guessed rate: then the tuner is asked again, so that a
-    plan that turns out far too large does not stay. The bound on reconfigurations always holds. A job that crashes ends
-    the process on its last good plan, on which its engine has started it again.
+    plan that turns out far too large does not stay. The bound on reconfigurations always holds, and nothing is deployed
+    once ``may_change`` says no, except what takes a bad plan back. A job that crashes ends the process on its last good
+    plan, on which its engine has started it again.
 
     >>> from streamtune.engines.simulator import Simulator
     >>> from streamtune.tuners import DS2
@@ -79,6 +81,7 @@ class Controller:
     audit: AuditTrail = field(default_factory=lambda: AuditTrail(None))
     clock: Clock = field(default_factory=SystemClock)
     watch: Watcher = lambda _moment: None
+    may_change: Callable[[], bool] = lambda: True  # asked before every deployment
 
     def __post_init__(self) -> None:
         self.guards.check(self.tuner.job)
@@ -119,8 +122,7 @@ class Controller:
             recommendation = self.tuner.recommend(seen)
             is_guess = bool(seen.guessed_rates)
             wanted = self._without_futile_growth(recommendation.plan, deployment.plan)
-            slots = self.engine.slots_in_reach(deployment)  # asked anew: TaskManagers come and go
-            plan, held = self.guards.apply(deployment.job, wanted, deployment.plan, is_guess=is_guess, slots=slots)
+            plan, held = self._allowed(deployment, wanted, is_guess=is_guess)
             goes_on = recommendation.provisional or is_guess or is_cut(held)
             self.engine.capabilities.check(plan)
             self._write_decision(seen, recommendation, plan, held)
@@ -129,6 +131,9 @@ class Controller:
                 break
             if self.guards.dry_run:
                 reason = "dry_run"
+                break
+            if not self.may_change():
+                reason = "held"
                 break
             before, earlier = deployment.plan, seen
             deployment = yield from self._deploy(deployment, plan)
@@ -150,6 +155,14 @@ class Controller:
                 reason = "bound"
                 break
         return self._end(reason, deployment, seen, backpressure_seen, plan)
+
+    def _allowed(self, deployment: Deployment, wanted: Plan, *, is_guess: bool) -> tuple[Plan, dict[str, str]]:
+        """What the guards and the slots in reach leave of a plan, and for every operator that is held back, why."""
+        current = deployment.plan
+        slots = self.engine.slots_in_reach(deployment)  # asked anew: TaskManagers come and go
+        plan, held = self.guards.apply(deployment.job, wanted, current, is_guess=is_guess, slots=slots)
+        needed = partial(self.engine.slots_needed, deployment)
+        return within_slots(plan, current, slots, needed, held), held
 
     def _observe_new(self, deployment: Deployment) -> Steps[Observation | None]:
         """What a new plan has brought; None where the job does not get healthy on it, and plans may be taken back."""

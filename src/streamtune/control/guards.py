@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -144,6 +144,31 @@ class Guards(Settings):
         if self.largest_step_down is not None and wanted < current:
             return max(wanted, min(current - 1, math.ceil(current * (1 - self.largest_step_down) - 1e-9)))
         return wanted
+
+
+def within_slots(
+    plan: Plan, current: Plan, slots: int | None, needed: Callable[[Plan], int], held: dict[str, str]
+) -> Plan:
+    """The plan with as much growth taken back, the largest first, as it takes to fit into the slots in reach.
+
+    ``needed`` says how many slots a plan takes: operators may share them, or have their own. What runs is not taken
+    away. Every cut is noted in ``held``.
+    """
+    if slots is None:
+        return plan
+    room, allowed = max(slots, needed(current)), dict(plan)
+    while needed(Plan(allowed)) > room:
+        key = max(allowed, key=lambda one: allowed[one] - current[one])
+        if allowed[key] <= current[key]:
+            break
+        allowed[key] -= 1
+    for key in plan:  # what lives in the slots of a larger operator costs none, and is given back
+        while allowed[key] < plan[key] and needed(Plan({**allowed, key: allowed[key] + 1})) <= room:
+            allowed[key] += 1
+    for key, degree in plan.items():
+        if allowed[key] != degree:
+            held[key] = f"the {room} slots in reach of the whole job leave it {allowed[key]}"
+    return _within(plan, allowed)
 
 
 def is_cut(held: Mapping[str, str]) -> bool:

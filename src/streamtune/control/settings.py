@@ -44,11 +44,15 @@ class SupervisorSettings(Settings):
         return periods
 
     def is_excluded(self, now: datetime) -> bool:
-        """Whether nothing may be changed at that time; a period may go past midnight.
+        """Whether nothing may be changed at that time."""
+        return self.excluding(now) is not None
+
+    def excluding(self, now: datetime) -> str | None:
+        """The period in which nothing may be changed at that time; one may go past midnight.
 
         >>> from datetime import UTC
-        >>> SupervisorSettings(excluded_periods=("22:00-02:00",)).is_excluded(datetime(2026, 1, 1, 23, tzinfo=UTC))
-        True
+        >>> SupervisorSettings(excluded_periods=("22:00-02:00",)).excluding(datetime(2026, 1, 1, 23, tzinfo=UTC))
+        '22:00-02:00'
         """
         for period in self.excluded_periods:
             found = _PERIOD.match(period)
@@ -56,5 +60,5 @@ class SupervisorSettings(Settings):
             begin, end = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
             clock = now.time()
             if begin <= clock < end or (begin > end and (clock >= begin or clock < end)):
-                return True
-        return False
+                return period
+        return None

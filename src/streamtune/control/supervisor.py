@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from streamtune.clock import Clock, Steps, SystemClock
 from streamtune.control.controller import Controller, Moment, Outcome
@@ -33,6 +34,7 @@ class SupervisedJob:
     grown_at: float | None = None
     rates: Mapping[str, float] = field(default_factory=dict)  # in the window before this one
     trouble: StreamTuneError | None = None  # what keeps it from being looked after now
+    held_in: str | None = None  # the excluded period that was told of
     noted: set[str] = field(default_factory=set)  # what was said about troubles since all was well
     remake: Callable[[Deployment, Guards], Controller] | None = None
     tell: Callable[[str], None] = lambda _line: None
@@ -118,9 +120,10 @@ class Supervisor:
                 if tuned_for is None or (seen is not None and self._is_due(job, tuned_for, seen)):
                     outcome = yield from self._tune(job, None if self._is_mixed(job, seen) else seen)
                     if outcome is not None:
-                        job.deployment, tuned_for = outcome.deployment, outcome.rates
+                        job.deployment, job.rates = outcome.deployment, outcome.rates
+                        # What was held is due again, whether or not its rates move meanwhile.
+                        tuned_for = {} if outcome.stop_reason == "held" else outcome.rates
                         job.outcomes.append(outcome)
-                        job.rates = outcome.rates
                 elif seen is not None:
                     job.rates = seen.source_rates
                 job.trouble = None
@@ -224,8 +227,7 @@ class Supervisor:
     def _tune(self, job: SupervisedJob, seen: Observation | None) -> Steps[Outcome | None]:
         """One tuning process within what the hour still allows; None if nothing is left."""
         controller, left = job.controller, self._allowed_now(job)
-        if self._settings.is_excluded(self._clock.now()) and not job.guards.dry_run:
-            controller.audit.write("held", {"reason": "excluded_period"})
+        if not (job.guards.dry_run or self._may_change(job)):
             yield controller.window.length_s
             return None
         if left == 0 and not job.guards.dry_run:
@@ -233,6 +235,7 @@ class Supervisor:
             controller.audit.write("held", {"reason": "max_per_hour", "free_again_in_s": round(wait_s)})
             yield min(wait_s, controller.window.length_s)
             return None
+        controller.may_change = partial(self._may_change, job)
         controller.guards = self._guards_now(job, left)
         if self._is_in_grace(job):
             controller.guards = controller.guards.replace(never_down=True)
@@ -244,6 +247,18 @@ class Supervisor:
                 if len(job.acted_at) == before:
                     job.acted_at.append(self._clock.steady())  # an attempt that failed has shaken the job as well
                 raise
+
+    def _may_change(self, job: SupervisedJob) -> bool:
+        """Whether no excluded period is on; each is told once when it begins to hold a job."""
+        now = self._clock.now()
+        period = self._settings.excluding(now)
+        if period is not None:
+            job.controller.audit.write("held", {"reason": "excluded_period"})
+            if job.held_in != period:
+                then = "it is tuned later" if self._settings.watch_s else "tune it later, or watch it (--watch-s)"
+                job.tell(f"nothing is changed at {now:%H:%M} UTC, in the excluded period {period}: {then}")
+        job.held_in = period
+        return period is None
 
     def _is_in_grace(self, job: SupervisedJob) -> bool:
         grown = job.grown_at

@@ -164,6 +164,10 @@ class Engine(ABC):
         """The highest parallelism that there is room for now; None where an engine has no such limit."""
         return None
 
+    def slots_needed(self, deployment: Deployment, plan: Plan) -> int:  # noqa: ARG002
+        """How many of the slots in reach a plan takes; by default one slot holds an instance of every operator."""
+        return max(plan.values())
+
     def excluded(self, deployment: Deployment) -> frozenset[str]:  # noqa: ARG002
         """Operators that this engine was told never to touch."""
         return frozenset()

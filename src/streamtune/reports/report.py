@@ -26,6 +26,8 @@ STOP_REASONS: Mapping[StopReason, str] = {
     "bound": "bound reached",
     "dry_run": "dry run",
     "crashed": "job crashed",
+    "rolled_back": "taken back",
+    "held": "no changes now",
 }
 # A longer table of changes is folded; so are the dataflows of all tuners after the first two.
 LONGEST_OPEN_TABLE = 20

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 
-from streamtune.control.guards import Guards
+from streamtune.control.guards import Guards, within_slots
 from streamtune.dataflow import Job, Plan
 from streamtune.service.settings import Policy
 
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def _the_most(plan: Plan) -> int:
+    """Slots of a plan whose operators all share them."""
+    return max(plan.values())
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Situation:
     bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
     slots: int | None = None
+    slots_needed: Callable[[Plan], int] = _the_most
     budget_left: int | None = None
 
 
@@ -48,7 +54,8 @@ def allowed_plan(policy: Policy, wanted: Plan, at: Situation) -> tuple[Plan, dic
                 changes[key] = degree
             if degree < bounds["min"]:
                 held[key] = f"{bounds['min']} are set as the least for it, but it can have {limit} at most now"
-    return (plan.replace(changes) if changes else plan), held
+    plan = plan.replace(changes) if changes else plan
+    return within_slots(plan, at.current, at.slots, at.slots_needed, held), held
 
 
 def excluded_by(policy: Policy, job: Job) -> frozenset[str]:

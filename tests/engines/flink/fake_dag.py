@@ -23,6 +23,7 @@ class FakeVertex:
     ship: str = "REBALANCE"
     max_parallelism: int = 128
     description: str = ""
+    group: str | None = None  # of those that share their slots
     metrics: Mapping[str, float] = field(default_factory=dict)  # per record that the vertex takes in, cumulative
 
 
@@ -89,6 +90,12 @@ class FakeDag(FakeFlink):
             "accumulated-idle-time": max(0.0, 1 - busy - blocked) * total_ms,
         }
 
+    def slots_used(self) -> int:
+        groups = {vertex.group for vertex in self.vertices.values()}
+        return sum(
+            max(self.degrees[key] for key, one in self.vertices.items() if one.group == group) for group in groups
+        )
+
     # Answers
 
     def _details(self) -> dict[str, Any]:
@@ -104,6 +111,7 @@ class FakeDag(FakeFlink):
                     "maxParallelism": vertex.max_parallelism,
                     "status": self.state,
                     "start-time": started_ms,
+                    "slotSharingGroupId": vertex.group,
                     "tasks": {"RUNNING": p if self.state == "RUNNING" else 0},
                     "metrics": {name: value * p for name, value in self._subtask(key).items()},
                 }

@@ -113,6 +113,9 @@ class FakeFlink:
         self.attempt += 1
         self.started_s = self.now_s
 
+    def slots_used(self) -> int:
+        return max(self.degrees.values())
+
     # Answers
 
     def answer(self, method: str, path: str, body: Any) -> Answer:
@@ -122,7 +125,7 @@ class FakeFlink:
             return given
         path, _, query = path.partition("?")
         if path == "/overview":
-            free = self.slots - max(self.held_slots, *self.degrees.values())
+            free = self.slots - max(self.held_slots, self.slots_used())
             return 200, {
                 "taskmanagers": 1,
                 "slots-total": self.slots,

@@ -12,6 +12,7 @@ from engines.flink.fake_dag import FakeDag, FakeVertex
 from streamtune.control.controller import Controller
 from streamtune.control.guards import Guards
 from streamtune.dataflow import Dataflow, Edge, Observation, Operator, Run
+from streamtune.dataflow.operator import Partitioning
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.flink import FlinkClient, FlinkEngine
 from streamtune.engines.flink.edges import edge_rates
@@ -91,6 +92,34 @@ def test_a_self_join_and_a_broadcast() -> None:
     found = edge_rates(flow, taken, {"a": 100.0, "b": 2.0, "j": 0.0}, {"a": 1, "b": 1, "j": 4})
     assert found[("b", "j")] == 8.0
     assert found[("a", "j")] == pytest.approx(100.0, abs=0.1)
+
+
+def beside(way: Partitioning, other: Partitioning) -> Dataflow:
+    """Rules go to the join as ``way`` and to a log as ``other``; the records that they are for come from a."""
+    edges = (Edge("a", "j", "hash"), Edge("r", "j", way), Edge("r", "log", other))
+    return Dataflow(tuple(Operator(id=key, type="map") for key in ("a", "r", "j", "log")), edges)
+
+
+def test_a_broadcast_beside_a_fork() -> None:
+    """20 rules/s to each of ten instances and to a log, 100/s of a: the writer counts 40, the join 100 + 10 * 20."""
+    taken = {"a": 100.0, "r": 20.0, "j": 300.0, "log": 20.0}
+    given_out = {"a": 100.0, "r": 40.0, "j": 0.0, "log": 0.0}
+    found = edge_rates(beside("broadcast", "forward"), taken, given_out, {"a": 1, "r": 1, "j": 10, "log": 1})
+    assert found[("a", "j")] == pytest.approx(100)
+    assert found[("r", "j")] == pytest.approx(200)
+    assert found[("r", "log")] == 20
+
+
+@given(st.floats(1, 1e4), st.floats(1, 1e4), st.integers(1, 100), st.integers(1, 100), st.booleans())
+def test_the_edges_of_any_fork_with_a_broadcast(a: float, rules: float, join: int, log: int, to_log: bool) -> None:
+    """The broadcast goes to the join or to the log, whose rate is known: its copies are not what the writer counted."""
+    flow = beside("hash", "broadcast") if to_log else beside("broadcast", "forward")
+    over = {("a", "j"): a, ("r", "j"): rules * (1 if to_log else join), ("r", "log"): rules * (log if to_log else 1)}
+    taken = {"a": a, "r": rules, "j": over[("a", "j")] + over[("r", "j")], "log": over[("r", "log")]}
+    found = edge_rates(
+        flow, taken, {"a": a, "r": 2 * rules, "j": 0.0, "log": 0.0}, {"a": 1, "r": 1, "j": join, "log": log}
+    )
+    assert found == {edge: pytest.approx(rate, rel=1e-6) for edge, rate in over.items()}
 
 
 def test_what_was_not_counted_is_left_out() -> None:

@@ -2,7 +2,8 @@
 
 A reader with one input says it itself, side outputs and filters chained to the writer included. Where a reader has
 several inputs, its own count and those of its writers are equations for the edges, solved by least squares without
-negative rates; a writer counts a record once for every output that it goes to.
+negative rates; a writer counts a record once for every output that it goes to, and once alone for a broadcast, of which
+every instance of the reader gets its copy.
 """
 
 from __future__ import annotations
@@ -45,9 +46,17 @@ def edge_rates(
         else:
             open_edges.append(key)
     if open_edges:
-        known |= _solved(flow, open_edges, known, taken, given)
+        known |= _solved(flow, open_edges, known, taken, given, _copies(flow, degrees))
     keys = ((edge.source, edge.target) for edge in flow.edges)
     return {key: known[key] for key in keys if key in known}
+
+
+def _copies(flow: Dataflow, degrees: Mapping[str, int]) -> dict[EdgeKey, int]:
+    """Edge → how many records its reader takes for each that its writer counts."""
+    return {
+        (edge.source, edge.target): max(1, degrees[edge.target]) if edge.partitioning == "broadcast" else 1
+        for edge in flow.edges
+    }
 
 
 def _solved(
@@ -56,15 +65,17 @@ def _solved(
     known: Mapping[EdgeKey, float],
     taken: Mapping[str, float],
     given: Mapping[str, float],
+    copies: Mapping[EdgeKey, int],
 ) -> dict[EdgeKey, float]:
+    """``copies`` are the records over an edge for each that its writer counts."""
     place = {key: number for number, key in enumerate(open_edges)}
     rows: list[Floats] = []
     values: list[float] = []
 
-    def equation(keys: list[EdgeKey], total: float, weight: float) -> None:
+    def equation(keys: list[EdgeKey], total: float, weight: float, *, as_written: bool = True) -> None:
         row = np.zeros(len(open_edges))
         for key in keys:
-            row[place[key]] = weight
+            row[place[key]] = weight / (copies[key] if as_written else 1)
         rows.append(row)
         values.append(weight * max(0.0, total))
 
@@ -72,11 +83,11 @@ def _solved(
         keys = [(before, reader) for before in flow.predecessors(reader)]
         if math.isfinite(taken[reader]):
             rest = taken[reader] - sum(known.get(key, 0.0) for key in keys)
-            equation([key for key in keys if key in place], rest, 1.0)
+            equation([key for key in keys if key in place], rest, 1.0, as_written=False)
     for writer in dict.fromkeys(key[0] for key in open_edges):
         keys = [(writer, reader) for reader in flow.successors(writer)]
         if math.isfinite(given[writer]):
-            rest = given[writer] - sum(known.get(key, 0.0) for key in keys)
+            rest = given[writer] - sum(known.get(key, 0.0) / copies[key] for key in keys)
             mine = [key for key in keys if key in place]
             equation(mine, rest, 1.0 if len(keys) == 1 else _WRITER_WEIGHT)
             for key in mine:

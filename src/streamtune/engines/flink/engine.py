@@ -369,10 +369,8 @@ class FlinkEngine(Engine):
         return self.client.overview().slots_available + own
 
     def slots_needed(self, deployment: Deployment, plan: Plan) -> int:
-        """How many slots a plan takes: vertices share them as the job says."""
-        attached = self._find(deployment)
-        degrees = {vertex: plan[key] for key, vertex in attached.imported.vertex_of.items()}
-        return slots_needed(self.client.job(attached.job_id), degrees)
+        """How many slots a plan takes: vertices share them as the job says. Nothing is fetched for it."""
+        return self._find(deployment).imported.slots_needed(plan)
 
     def preflight(self) -> Preflight:
         """What must be in order before a job is rescaled."""

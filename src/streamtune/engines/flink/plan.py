@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from streamtune.dataflow import Dataflow, Edge, Job, Operator, Plan
@@ -37,10 +37,15 @@ class ImportedJob:
     exclude: frozenset[str] = frozenset()
     said_rates: Mapping[str, float] = field(default_factory=dict)
     read_from: Mapping[str, str] = field(default_factory=dict)  # operator → the words that its type was read from
+    slot_group_of: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def operator_of(self) -> dict[str, str]:
         return {vertex: operator for operator, vertex in self.vertex_of.items()}
+
+    def slots_needed(self, plan: Plan) -> int:
+        """Slots that a plan takes; who shares them with whom is the job's own and stays as long as it runs."""
+        return _slots((self.slot_group_of.get(key), degree) for key, degree in plan.items())
 
 
 def import_job(
@@ -89,7 +94,8 @@ def import_job(
         raise FlinkGarbledError(f"job {details.id}: its plan is no dataflow: {error}") from error
     vertex_of = {operator: vertex for vertex, operator in by_vertex.items()}
     said = {key: one.rate for key, one in overrides.operators.items() if one.rate is not None}
-    return ImportedJob(job, plan, vertex_of, frozenset(overrides.exclude), said, read_from)
+    groups = {by_vertex[vertex.id]: vertex.slot_sharing_group for vertex in vertices.values()}
+    return ImportedJob(job, plan, vertex_of, frozenset(overrides.exclude), said, read_from, groups)
 
 
 def _check_plan(details: JobDetails, nodes: list[PlanNode]) -> None:
@@ -216,8 +222,14 @@ def slots_needed(details: JobDetails, degrees: Mapping[str, int]) -> int:
 
     ``degrees`` are by vertex id; vertices that are not in it count with what they run at.
     """
+    return _slots(
+        (vertex.slot_sharing_group, degrees.get(vertex.id, vertex.parallelism)) for vertex in details.vertices
+    )
+
+
+def _slots(degrees: Iterable[tuple[str | None, int]]) -> int:
+    """The sum over groups of the most instances of one of its members."""
     groups: dict[str | None, int] = {}
-    for vertex in details.vertices:
-        degree = degrees.get(vertex.id, vertex.parallelism)
-        groups[vertex.slot_sharing_group] = max(groups.get(vertex.slot_sharing_group, 0), degree)
+    for group, degree in degrees:
+        groups[group] = max(groups.get(group, 0), degree)
     return sum(groups.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from streamtune.clock import Steps
 from streamtune.control.supervisor import has_moved
@@ -230,6 +231,7 @@ class Keeper:
             bounds=state.bounds,
             excluded=self._cluster.engine.excluded(deployment),
             slots=self._cluster.engine.slots_in_reach(deployment),
+            slots_needed=partial(self._cluster.engine.slots_needed, deployment),
         )
 
     def _with_record(self, at: Situation) -> Situation:

@@ -42,8 +42,12 @@ class Bounds:
     high: int | None = None
 
     def apply(self, degree: int) -> int:
-        """An observed bottleneck overrules an observation without one: at the edge of overload both happen."""
-        capped = degree if self.high is None else min(degree, self.high)
+        """An observed bottleneck overrules an observation without one at as many instances or fewer.
+
+        At the edge of overload both happen, and an operator may have become slower: what is refuted caps nothing.
+        """
+        is_refuted = self.high is not None and self.high < self.low
+        capped = degree if self.high is None or is_refuted else min(degree, self.high)
         return max(self.low, capped)
 
 
@@ -147,7 +151,8 @@ class Experience:
         """The monotone closure of all lessons: over parallelism and over rate.
 
         A parallelism observed as a bottleneck is too small at the same or a higher rate; one observed safe is enough
-        at the same or a lower one. Old rates are carried through the selectivities known now, so that they compare.
+        at the same or a lower one, unless as many or more were a bottleneck. Old rates are carried through the
+        selectivities known now, so that they compare.
         """
         keys = tuple(self._job.dataflow.index)
         if not self.lessons:
@@ -158,7 +163,7 @@ class Experience:
         short = (labels == BOTTLENECK) & (wanted >= rates * (1 - _SAME_RATE))
         enough = (labels == FINE) & (wanted <= rates * (1 + _SAME_RATE)) & (degrees > 0) & clean
         low = np.where(short, degrees + 1, 1).max(axis=0)
-        high = np.where(enough, degrees, _NO_LIMIT).min(axis=0)
+        high = np.where(enough & (degrees >= low), degrees, _NO_LIMIT).min(axis=0)
         return {
             key: Bounds(int(low[place]), None if high[place] == _NO_LIMIT else int(high[place]))
             for place, key in enumerate(keys)

@@ -204,11 +204,13 @@ class StreamTune(Tuner):
                 # Its readings mislead: what it takes is certain, and one more at a time would be one restart each.
                 degrees[key] = min(max(degrees[key], self._grown(observation, key, demand)), limit)
                 why[key] = f"{verdict.told}; but {current[key]} is a bottleneck now: sized by what it really takes"
-            if key in short and degrees[key] <= current[key] < limit:
+            if key in short and degrees[key] <= current[key]:
                 # What was believed or seen before is not so any more, whether or not anybody is held up already.
                 grown = max(verdict.degree, current[key] + 1, self._grown(observation, key, demand))
                 degrees[key] = min(grown, limit)
                 why[key] = f"{verdict.told}; but it is busy all the time now, and takes less than it is offered"
+                if current[key] >= limit:
+                    why[key] += f"; its limit is {limit}"
             figures[key] = {
                 "rate_per_s": demand,
                 "safe_probability": float(verdict.safe[degrees[key] - 1]),
@@ -296,7 +298,7 @@ class StreamTune(Tuner):
         degree = min(max(1, bounds.apply(verdict.degree)), limit)
         text = verdict.told
         if degree > verdict.degree:
-            text += f"; {degree - 1} was seen as a bottleneck at such a rate"
+            text += f"; {bounds.low - 1} was seen as a bottleneck at such a rate"
         elif degree < verdict.degree:
             text += f"; {degree} was seen to be enough at such a rate"
         elif not verdict.is_reached:
