@@ -51,12 +51,14 @@ def test_one_record_per_line_and_texts_that_are_texts(spark: SparkSession, tmp_p
         line(good_run(run_id="epoch", observed_at=7)).rstrip(), line(source_called_job).rstrip() + b" \r",
         one.replace(b'"one"', b'"split"').replace(b", ", b",\r"),
         line(good_run(run_id="sound", operators="none")).rstrip(), line(good_run(run_id=float("inf"))).rstrip(),
+        line(good_run(run_id="half \ud83d")).rstrip(), line(good_run(run_id="half \udd80")).rstrip(),
+        line(good_run(run_id="whole \U0001f980 and \\ud83d")).rstrip(),
     ]  # fmt: skip
     (tmp_path / "in.jsonl").write_bytes(b"\n".join(lines))
     history = History(spark, str(tmp_path / "history"))
     ingest(history, [str(tmp_path / "in.jsonl")])
-    assert stored(history) == {"sound", "split"}
-    expected = dict.fromkeys(range(1, 5), "broken_json") | dict.fromkeys((5, 6, 7, 8, 9, 12, 13), "wrong_type")
+    assert stored(history) == {"sound", "split", "whole \U0001f980 and \\ud83d"}
+    expected = dict.fromkeys((1, 2, 3, 4, 14, 15), "broken_json") | dict.fromkeys((5, 6, 7, 8, 9, 12, 13), "wrong_type")
     assert rejected(history) == Counter(("in.jsonl", position, reason) for position, reason in expected.items())
 
 

@@ -23,6 +23,9 @@ from streamtune.spark.schemas import nullable
 Reader = Callable[[DataFrame], DataFrame]
 
 RAW_COLUMNS = ("raw", "raw_bytes", "source_file", "block_start", "modified_on")
+# An escape such as \ud83d without its other half: Spark would write a question mark in its place.
+_HIGH, _LOW = (rf"\\u[dD][{digits}][0-9a-fA-F]{{2}}" for digits in ("89abAB", "c-fC-F"))
+_HALF_LETTER = rf"(?<!\\)(?:\\\\)*(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"
 _RAW = "raw string, is_text boolean, raw_bytes bigint, source_file string, block_start bigint, modified_on date"
 _MAX_LINE = "mapreduce.input.linerecordreader.line.maxlength"
 CORRUPT = "_corrupt"
@@ -115,8 +118,9 @@ def parse_reasons(record: Column) -> Column:
     """Why a line could not be parsed to ``record``, as an array of no or one reason."""
     one_value = sql.try_variant_get(sql.try_parse_json(_in_a_list(sql.col("raw"))), "$.line[1]", "variant").isNull()
     is_json = sql.col("is_text") & sql.try_parse_json(_in_a_list(sql.col("raw"))).isNotNull() & one_value
-    bad = ~sql.col("is_text") | record[CORRUPT].isNotNull()
-    reason = sql.when(is_json, sql.lit(reasons.WRONG_TYPE)).otherwise(sql.lit(reasons.BROKEN_JSON))
+    half = sql.col("raw").contains("\\u") & sql.col("raw").rlike(_HALF_LETTER)
+    bad = ~sql.col("is_text") | record[CORRUPT].isNotNull() | half
+    reason = sql.when(is_json & ~half, sql.lit(reasons.WRONG_TYPE)).otherwise(sql.lit(reasons.BROKEN_JSON))
     return sql.when(bad, sql.array(reason)).otherwise(sql.array().cast("array<string>"))
 
 

@@ -34,7 +34,7 @@ DESCRIPTIONS = {
     UNSUPPORTED_FILE: "a file that is not read: use ordinary files of JSON lines (plain or gzip) or Parquet,"
     " names in UTF-8 without a colon",
     LINE_TOO_LONG: "the file has a line above the limit: that line was skipped, the others were read",
-    BROKEN_JSON: "the line is not JSON, or not UTF-8",
+    BROKEN_JSON: "the line is not JSON, not UTF-8, or has half a letter",
     WRONG_TYPE: "a field has a value of a type that the schema does not have there",
     IMPOSSIBLE_TIME: "the run was observed before 2009, when there was no such engine, or after 2200",
     MISSING_FIELD: "a required field is null, empty or absent",
