@@ -76,6 +76,11 @@ class Vertex(Response):
     tasks: dict[str, Whole] = Field(default_factory=dict)
     metrics: IoMetrics = Field(default_factory=IoMetrics)
 
+    @property
+    def has_finished(self) -> bool:
+        """Whether all of its subtasks have done their work, as those of a bounded source do, while the job goes on."""
+        return self.tasks.get(FINISHED, 0) >= self.parallelism > 0
+
 
 class PlanInput(Response):
     id: str
