@@ -25,7 +25,14 @@ from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, Fli
 from streamtune.engines.flink.journal import Journal
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
-from streamtune.engines.flink.plan import ImportedJob, carried_over, finished_operators, import_job, resolved, slots_needed
+from streamtune.engines.flink.plan import (
+    ImportedJob,
+    carried_over,
+    finished_operators,
+    import_job,
+    resolved,
+    slots_needed,
+)
 from streamtune.engines.flink.polling import COVERED_SHARE, Poller, state_of
 from streamtune.engines.flink.preflight import Preflight
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
