@@ -20,7 +20,7 @@ from streamtune.engines.flink.journal import Journal, Underway, fresh_id
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import difference, state_of, without_work
 from streamtune.engines.flink.preflight import Preflight
-from streamtune.engines.flink.responses import FINISHED, Bounds, JobDetails
+from streamtune.engines.flink.responses import FINISHED, Bounds, FlinkGarbledError, JobDetails
 from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
@@ -65,7 +65,7 @@ class Rescaler:
             return False
         try:
             return self._client.cluster_options().get("jobmanager.scheduler", "").lower() == "adaptive"
-        except FlinkRefusedError:
+        except (FlinkRefusedError, FlinkGarbledError):
             return False
 
     def rescale(

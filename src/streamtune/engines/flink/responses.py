@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, ValidationError, model_validator
 
 from streamtune.errors import EngineError
 
@@ -25,6 +25,17 @@ class FlinkGarbledError(EngineError):
 
 class Response(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        """Flink leaves out what it does not have, or writes null, depending on the version and on who answers."""
+        if not isinstance(given, dict) or all(value is not None for value in given.values()):
+            return given
+        optional = {
+            one for name, field in cls.model_fields.items() if not field.is_required() for one in (name, field.alias)
+        }
+        return {key: value for key, value in given.items() if value is not None or key not in optional}
 
 
 class Overview(Response):
