@@ -20,8 +20,10 @@ _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
 PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 
 
-# A user and a password inside an address.
-_LOGIN = re.compile(r"(?<=://)[^/@\s\"']*:[^/@\s\"']*@")
+# A user, password or token inside an address, up to the last @ before its path: a password may hold one.
+_LOGIN = re.compile(r"(?<=://)[^/\s\"']*@")
+# The same in a text that is an address and nothing else, whatever the password holds.
+_LOGIN_OF_ONE = re.compile(r"(?<=://).*@", re.S)
 
 
 def redacted(text: str) -> str:
@@ -31,6 +33,15 @@ def redacted(text: str) -> str:
     'cannot reach https://***@flink.example/prod'
     """
     return _LOGIN.sub("***@", text)
+
+
+def without_login(address: str) -> str:
+    """One address without all that may be a password, even if it was not written as it should be.
+
+    >>> without_login("--url=https://me:se/cr@et@flink.example/prod")
+    '--url=https://***@flink.example/prod'
+    """
+    return _LOGIN_OF_ONE.sub("***@", address)
 
 
 class OutputError(StreamTuneError):

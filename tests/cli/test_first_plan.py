@@ -102,7 +102,6 @@ def test_a_short_try_tells_what_the_past_cannot(plan: Run) -> None:
         ([JOB, "--observe", "1x", "--certainty", "1.5"], "--certainty must be between 0 and 1, but got 1.5"),
         ([JOB, "--url", "http://localhost:1"], "add --engine flink"),
         (["--engine", "timely", "--rate", "10x"], "--engine must be flink, but got 'timely'"),
-        (["--engine", "flink", "--rate", "10x"], "Give the address of its JobManager with --url"),
         ([JOB, "--engine", "flink", "--url", "http://localhost:1"], "leave it out with --engine flink"),
         ([JOB, "--seed", "3", "--model", "m"], "--seed is the simulator's"),
     ],

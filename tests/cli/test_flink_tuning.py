@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engines.flink.fake_flink import FakeFlink
-from streamtune.cli import main
+from streamtune.cli import main, run
 from streamtune.cli.ahead import LookingAhead
 from streamtune.cli.first_plan import PlanQuestion, answer_plan
 from streamtune.cli.flink_tuning import FlinkTuning, tune_flink
@@ -208,6 +208,47 @@ def test_a_busy_day_is_planned_for_without_touching_the_job(
     assert sum(found["rates"].values()) == pytest.approx(800, rel=0.02)
     assert found["extrapolation"]["times_highest_seen"] > 1
     assert not [request for request in fake.requests if not request.startswith("GET")]
+
+
+@pytest.mark.parametrize(("rate", "is_guess"), [(None, True), ("2x", True), ("800", False), ("bids=800", False)])
+def test_a_plan_for_a_guessed_rate_says_so_and_is_less_sure(
+    fake: FakeFlink, capsys: pytest.CaptureFixture[str], rate: str | None, is_guess: bool
+) -> None:
+    """Without a lag metric 100/s pass of what may be 100 to 400/s, until somebody says how much it is."""
+    fake.reports_lag = False
+    question = PlanQuestion("", rate, None, None, None, "flink", fake.url, None, 0)
+    answer_plan(question, as_json=True, clock=fake.clock)
+    found = json.loads(capsys.readouterr().out)
+    said = found["extrapolation"]["verdict"]
+    low, high = found["operators"]["Map"]["demand_per_s"]
+    if is_guess:
+        assert found["rate_origins"] == {"bids": "estimated"}
+        assert 0.1 < found["rate_sds"]["bids"] < 0.5
+        assert "what bids is offered now is a guess (± " in said
+        assert high > 1.2 * low
+    else:
+        assert (found["rate_origins"], found["rate_sds"]) == ({}, {})
+        assert "guess (±" not in said
+        assert high < 1.2 * low
+
+
+def test_a_plan_heeds_the_address_of_the_config_file_and_overrides(
+    fake: FakeFlink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "streamtune.yaml").write_text(f"engines: {{flink: {{url: {fake.url}}}}}\n")
+    monkeypatch.setenv("STREAMTUNE_CONFIG", str(tmp_path / "streamtune.yaml"))
+    known = tmp_path / "known.yaml"
+    known.write_text("operators: {bids: {rate: 300}}\nexclude: [Map]\n")
+    monkeypatch.setattr("streamtune.engines.flink.engine.SystemClock", lambda: fake.clock)
+    arguments = ["plan", "--engine", "flink", "--rate", "2x", "--overrides", str(known), "--json"]
+    assert run(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rates"] == {"bids": 600}
+    assert found["plan"]["Map"] == 1
+    assert found["operators"]["Map"]["why"].startswith("excluded")
+    assert found["certainty"]["reached"] < 0.01
+    assert run(["plan", "nexmark-q5", "--overrides", str(known)]) == 2
+    assert "add --engine flink" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_plan_that_slots_do_not_suffice_for_says_so(fake: FakeFlink, capsys: pytest.CaptureFixture[str]) -> None:

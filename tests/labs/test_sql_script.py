@@ -22,6 +22,8 @@ SET = (
         ("SELECT 1; SELECT 2;", ["SELECT 1", "SELECT 2"]),
         ("INSERT INTO t VALUES ('a;b', 'it''s;')", ["INSERT INTO t VALUES ('a;b', 'it''s;')"]),
         ("SELECT `a;b` /* no; */ FROM t;", ["SELECT `a;b`   FROM t"]),
+        ("SELECT /*+ BROADCAST(t) */ a /* no */ FROM t;", ["SELECT /*+ BROADCAST(t) */ a   FROM t"]),
+        ("SELECT * FROM s /*+ OPTIONS('a'='b;c*/') */;", ["SELECT * FROM s /*+ OPTIONS('a'='b;c*/') */"]),
         ("SELECT CASE WHEN a THEN 1 END; SELECT 2", ["SELECT CASE WHEN a THEN 1 END", "SELECT 2"]),
         (
             "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;",

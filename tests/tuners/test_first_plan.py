@@ -119,6 +119,22 @@ def on_a_fork(few: float) -> Observation:
     return seen.model_copy(update={"edges": edges})
 
 
+def test_a_rate_that_is_a_guess_takes_more_to_be_as_sure() -> None:
+    """At 10,000/s one branch takes 5 or 6; at what may be 15,000/s as well (a spread of 0.4) it takes more."""
+    tuner = StreamTune(FORK, StreamTuneSettings())
+    tuner.learn(on_a_fork(few=100.0))
+    known, guessed = (tuner.first_plan({"source": 10_000.0}, 0.9, {"source": sd}) for sd in (0.0, 0.4))
+    assert known is not None
+    assert guessed is not None
+    as_ever = tuner.first_plan({"source": 10_000.0}, 0.9)
+    assert as_ever is not None
+    assert known.degrees == as_ever.degrees
+    assert guessed.degrees["all"] >= 1.3 * known.degrees["all"]
+    low, high = guessed.demand["all"]
+    # the 10 % and 90 % quantiles of a lognormal: ± 1.28 · 0.4
+    assert (low, high) == pytest.approx((10_000 * math.exp(-0.513), 10_000 * math.exp(0.513)), rel=0.05)
+
+
 def test_a_first_plan_counts_what_goes_over_each_edge_of_a_fork() -> None:
     """At ten times the rate one branch gets 10,000/s, which takes 5 or 6; the other 1,000/s, which takes one."""
     found = planned(FORK, on_a_fork(few=100.0), 10)

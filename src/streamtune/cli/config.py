@@ -12,6 +12,7 @@ from rich.table import Table
 from streamtune.cli.options import current_config
 from streamtune.cli.output import out, print_json, styled
 from streamtune.config import FILE_NAME, Config, all_sections, load_config
+from streamtune.outputs import without_login
 
 app = typer.Typer(
     name="config",
@@ -45,7 +46,7 @@ def show(
     chosen = _chosen(sections or [], config)
     rows = {
         name: {
-            field: {"value": value, "origin": origin}
+            field: {"value": _without_login(value), "origin": origin}
             for field, value, origin in config.effective(name)
             if origin == "file" or not changed
         }
@@ -102,6 +103,10 @@ def _chosen(asked: list[str], config: Config) -> list[str]:
             config.section(one)  # refuses it, and says what may have been meant
         chosen += found
     return list(dict.fromkeys(chosen)) or names
+
+
+def _without_login(value: Any) -> Any:
+    return without_login(value) if isinstance(value, str) and "://" in value else value
 
 
 def _text(value: Any) -> str:

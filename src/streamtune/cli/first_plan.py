@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,31 @@ class PlanQuestion:
     url: str | None
     job_id: str | None
     seed: int
+    overrides: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The rates that a plan is for, and how those are known that are not given as numbers."""
+
+    rates: dict[str, float]
+    origins: Mapping[str, str] = field(default_factory=dict)
+    sds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def told(self) -> str:
+        """Which rates are guesses, in words; nothing where none is.
+
+        >>> _Asked({"bids": 120.0, "users": 9.0}, {"bids": "estimated", "users": "lag"}, {"bids": 0.4}).told
+        '; what bids is offered now is a guess (± 40%): give a number with --rate'
+        """
+        guessed = [key for key, origin in self.origins.items() if origin == "estimated"]
+        words = [f"{key} is offered now is a guess ({_spread(self.sds.get(key, 0.0))})" for key in guessed]
+        return f"; what {', what '.join(words)}: give a number with --rate" if words else ""
+
+
+def _spread(sd: float) -> str:
+    return f"± {sd:.0%}" if sd > 0 else "at least what it takes"
 
 
 def answer_plan(question: PlanQuestion, as_json: bool, clock: Clock | None = None) -> None:
@@ -66,39 +91,52 @@ def _of_spec(question: PlanQuestion) -> dict[str, Any]:
     tuner = _tuner(spec.job, question.model)
     if seen is not None:
         tuner.learn(seen)
-    return _record(spec.job, rates, tuner, seen, question.certainty, dict(spec.job.initial_plan))
+    return _record(spec.job, _Asked(rates), tuner, seen, question.certainty, dict(spec.job.initial_plan))
 
 
 def _of_running(question: PlanQuestion, clock: Clock | None) -> dict[str, Any]:
     """Look at a running job once; nothing about it is changed."""
     from streamtune.dataflow import Observation, Plan
-    from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow, check_address
+    from streamtune.engines.flink.overrides import Overrides, load_overrides
+    from streamtune.engines.flink.settings import FlinkSettings, FlinkWindow
 
     if question.engine != "flink":
         raise StreamTuneError(f"--engine must be flink, but got '{question.engine}': other engines have no jobs to ask")
-    if question.url is None:
-        raise StreamTuneError("which cluster? Give the address of its JobManager with --url")
     if question.job or question.observe:
         given = f"'{question.job}'" if question.job else "--observe"
         raise StreamTuneError(f"a running job is looked at as it is, but got {given}: leave it out with --engine flink")
-    check_address(question.url)
-    from streamtune.cli.flink import flink_client
+    from streamtune.cli.flink import flink_client, flink_url
+
+    address = flink_url(question.url)
+    known = load_overrides(question.overrides) if question.overrides else Overrides()
     from streamtune.engines.flink import FlinkEngine
 
-    with flink_client(question.url) as client:
-        engine = FlinkEngine(client, settings=resolved(FlinkSettings), clock=clock)
+    with flink_client(address) as client:
+        engine = FlinkEngine(client, overrides=known, settings=resolved(FlinkSettings), clock=clock)
         deployment = engine.attach(question.job_id)
         err.print(f"looking at {plain(deployment.job.name)}", highlight=False)
         seen = engine.observe(deployment, resolved(FlinkWindow))
         if not isinstance(seen, Observation):
             said = f"'{deployment.job.name}' gave no usable metrics: {seen.reason}"
             raise StreamTuneError(f"{said}. Ask again in a while")
-        rates = _scaled(question.rate, seen.source_rates)
+        asked = _asked(question.rate, seen)
         tuner = _tuner(deployment.job, question.model)
         tuner.learn(seen)
-        record = _record(deployment.job, rates, tuner, seen, question.certainty, dict(seen.plan))
+        kept = engine.excluded(deployment)
+        record = _record(deployment.job, asked, tuner, seen, question.certainty, dict(seen.plan), kept)
         needed, in_reach = engine.slots_needed(deployment, Plan(record["plan"])), engine.slots_in_reach(deployment)
     return {**record, "slots": {"needed": needed, "in_reach": in_reach}}
+
+
+def _asked(text: str | None, seen: Observation) -> _Asked:
+    """What is asked of a job that runs: a guess stays one, whatever it is multiplied by, until a number is given."""
+    from streamtune.cli.arguments import parse_numbers, parse_times
+
+    rates = _scaled(text, seen.source_rates)
+    is_number = text is not None and parse_times(text) is None
+    named = set(parse_numbers(text, seen.source_rates, "--rate")) if text is not None and is_number else set()
+    origins = {key: origin for key, origin in seen.rate_origins.items() if key not in named}
+    return _Asked(rates, origins, {key: sd for key, sd in seen.rate_sds.items() if key not in named})
 
 
 def _scaled(text: str | None, now: Mapping[str, float]) -> dict[str, float]:
@@ -153,16 +191,17 @@ def _tuner(job: Job, model: Path | None) -> StreamTune:
 
 def _record(
     job: Job,
-    rates: dict[str, float],
+    asked: _Asked,
     tuner: StreamTune,
     seen: Observation | None,
     certainty: float | None,
     now: dict[str, int],
+    kept: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
-    found = tuner.first_plan(rates, certainty)
+    found = tuner.first_plan(asked.rates, certainty, asked.sds)
     if found is None:
         raise StreamTuneError("a plan needs the posterior estimator: set tuners.streamtune.estimator to posterior")
-    plan = {key: _degree(key, found, now) for key in job.dataflow.index}
+    plan = {key: now[key] if key in kept else _degree(key, found, now) for key in job.dataflow.index}
     reach = {key: _reach(key, found, tuner, seen) for key in found.degrees}
     known = {key: times for key, times in reach.items() if times is not None}
     worst = max(known.values(), default=None)
@@ -173,7 +212,7 @@ def _record(
         verdict = found.verdicts.get(key)
         operators[key] = {
             "parallelism": plan[key],
-            "why": _why(key, found, job),
+            "why": "excluded, or it has done its work: kept as it is" if key in kept else _why(key, found, job),
             "demand_per_s": [low, high],
             "keeps_up": None if verdict is None else round(float(verdict.safe[plan[key] - 1]), 4),
             "learnt_from": [origin.to_record() for origin in lent[key].origins] if key in lent else [],
@@ -181,14 +220,22 @@ def _record(
         }
     return {
         "job": job.name,
-        "rates": rates,
+        "rates": asked.rates,
+        "rate_origins": dict(asked.origins),
+        "rate_sds": {key: round(sd, 4) for key, sd in asked.sds.items()},
         "plan": plan,
         "total_parallelism": sum(plan.values()),
-        "certainty": {"asked": certainty or tuner.settings.first_certainty, "reached": round(found.certainty, 4)},
+        "certainty": {"asked": certainty or tuner.settings.first_certainty, "reached": round(_reached(found, plan), 4)},
         "out_of_reach": list(found.out_of_reach),
-        "extrapolation": {"times_highest_seen": worst, "verdict": _verdict(worst, found)},
+        "extrapolation": {"times_highest_seen": worst, "verdict": _verdict(worst, found) + asked.told},
         "operators": operators,
     }
+
+
+def _reached(found: Foreseen, plan: Mapping[str, int]) -> float:
+    """How sure the plan is; at most as sure as of an operator that is not to get what it needs."""
+    short = [key for key, degree in found.degrees.items() if plan[key] < degree and key in found.verdicts]
+    return min([found.certainty, *(float(found.verdicts[key].safe[plan[key] - 1]) for key in short)])
 
 
 def _degree(key: str, found: Foreseen, now: Mapping[str, int]) -> int:

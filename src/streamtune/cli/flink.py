@@ -21,6 +21,7 @@ from streamtune.labs.flink.settings import ClusterSettings, Scheduler, WorkloadS
 if TYPE_CHECKING:
     from streamtune.engines.flink import FlinkClient
     from streamtune.engines.flink.journal import Journal
+    from streamtune.engines.flink.preflight import Finding, Preflight
     from streamtune.labs.flink import LocalCluster
     from streamtune.labs.flink.distribution import FlinkDistribution
 
@@ -44,7 +45,7 @@ def _cluster(port: int | None) -> LocalCluster:
     return LocalCluster(state_folder() / str(settings.port), settings)
 
 
-def _url(given: str | None) -> str:
+def flink_url(given: str | None) -> str:
     """Where Flink is: as given, else by the config file, where the port of the local cluster alone will do."""
     config = current_config()
     if given is None and config.gives(ClusterSettings, "port") and not config.gives(FlinkSettings, "url"):
@@ -143,7 +144,7 @@ def status(
     """
     if port is not None and url is not None:
         raise StreamTuneError(f"--port is a local cluster's, but got --url {url} too: leave one out")
-    address = _url(url) if port is None else f"http://127.0.0.1:{port}"
+    address = flink_url(url) if port is None else f"http://127.0.0.1:{port}"
     from streamtune.engines.flink.client import FlinkUnreachableError
 
     try:
@@ -212,7 +213,7 @@ def submit(
     """
     from streamtune.labs.flink.distribution import FlinkDistribution
 
-    settings, address = resolved(WorkloadSettings, key_groups=key_groups, checkpoint_s=checkpoint_s), _url(url)
+    settings, address = resolved(WorkloadSettings, key_groups=key_groups, checkpoint_s=checkpoint_s), flink_url(url)
     distribution = FlinkDistribution.find(flink_home)
     if job.endswith(".sql"):
         _refuse_for_sql(plan=plan, rate=rate, max_rate_per_s=max_rate, key_groups=key_groups)
@@ -295,7 +296,7 @@ def rates(
     from streamtune.cli.arguments import check_rates_text, parse_rates
 
     check_rates_text(rate, "RATE")
-    address = _url(url)
+    address = flink_url(url)
     from streamtune.engines.flink import FlinkEngine
 
     with flink_client(address) as client:
@@ -325,7 +326,7 @@ def plan(
     from streamtune.dataflow.spec import JobSpec
     from streamtune.engines.flink.overrides import Overrides, load_overrides
 
-    address, known = _url(url), load_overrides(overrides) if overrides else Overrides()
+    address, known = flink_url(url), load_overrides(overrides) if overrides else Overrides()
     from streamtune.engines.flink import FlinkEngine
 
     with flink_client(address) as client:
@@ -383,7 +384,7 @@ def resume(
       streamtune flink resume --url http://flink.example:8081
       streamtune flink resume --forget my-job
     """
-    address = _url(url)
+    address = flink_url(url)
     from streamtune.engines.flink.resuming import resume_all
 
     with flink_client(address) as client:
@@ -422,6 +423,23 @@ def rescale_journal() -> Journal:
     return Journal(state_folder() / "rescales")
 
 
+def _looked_at(preflight: Preflight, job: str | None) -> list[Finding]:
+    """What there is to say of a job; a cluster of which no job was named, and which has none or many, is no trouble."""
+    from streamtune.engines.flink import FlinkEngine
+    from streamtune.engines.flink.client import FlinkRefusedError, FlinkUnreachableError
+    from streamtune.engines.flink.preflight import Finding
+    from streamtune.engines.flink.responses import FlinkGarbledError
+    from streamtune.errors import EngineError
+
+    try:
+        found = FlinkEngine(preflight.client).find_job(job)
+    except (FlinkRefusedError, FlinkUnreachableError, FlinkGarbledError):
+        raise
+    except EngineError as error:
+        return [Finding("job", "warning" if job is None else "failed", str(error))]
+    return preflight.job(found.id)
+
+
 @app.command()
 def doctor(
     job: Annotated[str | None, typer.Option(help="Id or name of the job; may be left out if only one runs.")] = None,
@@ -439,15 +457,14 @@ def doctor(
       streamtune flink doctor --url http://flink.example:8081
       streamtune flink doctor --job my-job --json
     """
-    settings = resolved(FlinkSettings, url=_url(url))
+    settings = resolved(FlinkSettings, url=flink_url(url))
     if jar is not None and not (is_there(jar) and jar.is_file()):
         raise StreamTuneError(f"--jar {jar} cannot be read: there is no such file. Check the path")
-    from streamtune.engines.flink import FlinkEngine
     from streamtune.engines.flink.preflight import Preflight, look
 
     with flink_client(settings.url, retries=1) as client:
         preflight = Preflight(client, settings.rescale, has_program=jar is not None)
-        found = look([preflight.cluster, preflight.rights, lambda: preflight.job(FlinkEngine(client).find_job(job).id)])
+        found = look([preflight.cluster, preflight.rights, lambda: _looked_at(preflight, job)])
     if as_json:
         print_json([{"what": one.name, "verdict": one.verdict, "seen": one.seen, "to_do": one.to_do} for one in found])
     else:

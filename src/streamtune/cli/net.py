@@ -23,7 +23,7 @@ import typer
 from streamtune import __version__
 from streamtune.cli.output import err, plain, print_error
 from streamtune.errors import StreamTuneError
-from streamtune.outputs import redacted
+from streamtune.outputs import redacted, without_login
 
 DEFECT, MEND, STOPPED = 1, 2, 130
 # typer brings its own copy of click, and does not export the base of its exceptions.
@@ -99,9 +99,14 @@ def _explained(error: BaseException, arguments: list[str]) -> int:
 
 def keep(error: BaseException, arguments: list[str]) -> Path | None:
     """Write a traceback, the command and the versions to a file; None where no folder takes it."""
+    shown = [without_login(one) for one in arguments]
+    trace = "".join(traceback.format_exception(error))
+    for given, one in zip(arguments, shown, strict=True):
+        if given != one:
+            trace = trace.replace(given.partition("://")[2], one.partition("://")[2])
     text = (
         f"streamtune {__version__}, Python {sys.version.split()[0]}, {sys.platform}\n"
-        f"command: streamtune {arguments!r}\n\n{''.join(traceback.format_exception(error))}"
+        f"command: streamtune {shown!r}\n\n{trace}"
     )
     name = f"crash-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
     for folder in (state_folder(), Path(tempfile.gettempdir())):

@@ -9,9 +9,11 @@ import typer
 from rich.table import Table
 
 from streamtune.cli.effect import is_given
+from streamtune.cli.options import setting
 from streamtune.cli.output import err, out, plain, print_json
 from streamtune.cli.simulate import JsonOption, RateOption
 from streamtune.cli.tune_options import ModelOption
+from streamtune.engines.flink.settings import FlinkSettings
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -37,10 +39,11 @@ def plan(
         float | None, typer.Option(help="How sure to be that all operators together keep up; see StreamTuneSettings.")
     ] = None,
     engine: Annotated[str | None, typer.Option(help="flink: plan for a job that runs there now.")] = None,
-    url: Annotated[str | None, typer.Option(help="flink: address of the JobManager.")] = None,
+    url: Annotated[str | None, setting(FlinkSettings, "url", help="flink: address of the JobManager.")] = None,
     job_id: Annotated[
         str | None, typer.Option("--job", help="flink: id of the running job; not needed if it is the only one.")
     ] = None,
+    overrides: Annotated[Path | None, typer.Option(help="flink: a YAML file with what Flink does not tell.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="With --observe: seed of the simulator.")] = 0,
     forecast: Annotated[
         str | None, typer.Option("--forecast", help="The job's past rates: a CSV of time and records/s, or 'history'.")
@@ -96,7 +99,8 @@ def plan(
 
         if not job and engine is None:
             raise StreamTuneError("which job? Give a job spec or a workload: streamtune plan nexmark-q5 --model MODEL")
-        answer_plan(PlanQuestion(job, rate, model, observe, certainty, engine, url, job_id, seed), as_json)
+        question = PlanQuestion(job, rate, model, observe, certainty, engine, url, job_id, seed, overrides)
+        answer_plan(question, as_json)
         return
     if not job:
         raise StreamTuneError(
@@ -123,7 +127,7 @@ def plan(
 
 
 # What only one of the two questions looks at.
-_AT_A_RATE = ("rate", "model", "observe", "certainty", "engine", "url", "job_id", "seed")
+_AT_A_RATE = ("rate", "model", "observe", "certainty", "engine", "url", "job_id", "overrides", "seed")
 _OVER_TIME = (
     *("history", "epoch", "horizon", "level", "headroom", "capacity", "selectivity"),
     *("current", "prices", "changes", "picture"),
@@ -145,7 +149,7 @@ def _refuse_other_mode(context: typer.Context, over_time: bool) -> None:
             )
     if "seed" in given and "observe" not in given:
         raise StreamTuneError("--seed is the simulator's, which only --observe asks: leave it out")
-    for name in ("url", "job_id"):
+    for name in ("url", "job_id", "overrides"):
         if name in given and "engine" not in given:
             raise StreamTuneError(f"{spelled[name]} is of a running job: add --engine flink, or leave it out")
 

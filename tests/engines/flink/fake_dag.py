@@ -37,6 +37,7 @@ class FakeDag(FakeFlink):
         self.ids = {key: f"{number:032x}" for number, key in enumerate(vertices, start=10)}
         self.degrees = dict.fromkeys(vertices, 1)
         self.bounds = dict.fromkeys(vertices, (1, 1))
+        self.finished: dict[str, int] = {}  # how many subtasks of a bounded vertex have done all their work
         self.gauges: dict[str, dict[str, float]] = {}  # vertex → metric → value, as asked for with agg
         self.is_idle_when_blocked = False
         self.counts_each_output = True  # Flink counts a record once for every output it goes to
@@ -98,6 +99,21 @@ class FakeDag(FakeFlink):
 
     # Answers
 
+    def _tasks(self, key: str) -> dict[str, int]:
+        if self.state != "RUNNING":
+            return {"RUNNING": 0, "FINISHED": 0}
+        ended = min(self.finished.get(key, 0), self.degrees[key])
+        return {"RUNNING": self.degrees[key] - ended, "FINISHED": ended}
+
+    def _ended(self) -> dict[str, float]:
+        """The counters of a subtask that has finished: they stand still."""
+        return {**dict.fromkeys(self._subtask(next(iter(self.vertices))), 0.0), "write-records": 10.0}
+
+    def _totals(self, key: str) -> dict[str, float]:
+        tasks, running, ended = self._tasks(key), self._subtask(key), self._ended()
+        alive = self.degrees[key] - tasks["FINISHED"]
+        return {name: value * alive + ended[name] * tasks["FINISHED"] for name, value in running.items()}
+
     def _details(self) -> dict[str, Any]:
         started_ms = round((START.timestamp() + self.started_s) * 1000)
         vertices = []
@@ -112,8 +128,8 @@ class FakeDag(FakeFlink):
                     "status": self.state,
                     "start-time": started_ms,
                     "slotSharingGroupId": vertex.group,
-                    "tasks": {"RUNNING": p if self.state == "RUNNING" else 0},
-                    "metrics": {name: value * p for name, value in self._subtask(key).items()},
+                    "tasks": self._tasks(key),
+                    "metrics": self._totals(key),
                 }
             )
         nodes = [
@@ -163,9 +179,9 @@ class FakeDag(FakeFlink):
             {
                 "subtask": number,
                 "attempt": self.attempt,
-                "status": "RUNNING",
+                "status": "FINISHED" if number < self.finished.get(key, 0) else "RUNNING",
                 "start-time": round((START.timestamp() + self.started_s) * 1000),
-                "metrics": self._subtask(key),
+                "metrics": self._ended() if number < self.finished.get(key, 0) else self._subtask(key),
             }
             for number in range(self.degrees[key])
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 
 from engines.flink.fake_flink import FakeFlink
 from streamtune.cli import run
+from streamtune.cli.net import keep
 from streamtune.control.audit import AuditTrail
 from streamtune.engines.base import MeasurementWindow
 from streamtune.engines.flink import FlinkClient
@@ -161,6 +163,100 @@ def test_a_service_comes_in_the_same_way(tmp_path: Path, monkeypatch: pytest.Mon
     found = headers_of(cluster._client, monkeypatch)
     assert (found["authorization"], found["x-tenant"]) == (f"Bearer {SECRET}", "blue")
     assert FlinkCluster("prod", f"https://me:{SECRET}@proxy/prod", window).url == "https://proxy/prod"
+
+
+@pytest.mark.parametrize("kept", ["variable", "env header", "plain header"])
+def test_a_line_break_at_the_end_of_a_secret_is_no_part_of_it(kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``$(cat token)`` leaves none and ``$'…\\n'`` one: httpx refused it, and quoted the token on the screen."""
+    settings = AccessSettings(headers={"X-Key": {"env header": "env:KEY"}.get(kept, f" {SECRET}\n")})
+    monkeypatch.setenv("KEY", f"{SECRET}\n")
+    monkeypatch.setenv("STREAMTUNE_FLINK_TOKEN", f"{SECRET}\r\n")
+    found = headers_of(FlinkClient("https://proxy", access=Access.of(settings)), monkeypatch)
+    assert (found["authorization"], found["x-key"]) == (f"Bearer {SECRET}", SECRET)
+
+
+@pytest.mark.parametrize("odd", [f"{SECRET}\nX: y", f"{SECRET}ü", f"{SECRET}\x00"])
+def test_secrets_that_no_header_can_hold_are_refused_without_being_shown(
+    odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(odd, encoding="utf-8")
+    for settings in (AccessSettings(token_file=file), AccessSettings(headers={"X": odd})):
+        with pytest.raises(EngineError, match=r"the (token|header X) holds a line break or a letter that is not ASCII"):
+            Access.of(settings)
+    if "\x00" not in odd:  # which no environment takes
+        monkeypatch.setenv("STREAMTUNE_FLINK_TOKEN", odd)
+        assert run(["flink", "status", "--url", "http://127.0.0.1:1"]) == 2
+        shown = capsys.readouterr()
+        assert SECRET not in shown.out + shown.err
+        assert "check where it is kept" in " ".join(shown.err.split())
+
+
+def test_an_error_of_http_itself_is_not_quoted() -> None:
+    """It quotes the header that it refuses."""
+    client = FlinkClient("https://proxy", retries=0, access=Access({"X-Key": SECRET}))
+
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        raise httpx.LocalProtocolError(f"Illegal header value b'{SECRET}'")
+
+    client._http._transport = httpx.MockTransport(refuse)
+    client._http._mounts = {}
+    with pytest.raises(FlinkRefusedError, match="a header that is to be sent is not allowed") as told:
+        client.jobs()
+    assert SECRET not in str(told.value)
+
+
+def test_an_at_in_a_password_is_a_part_of_it() -> None:
+    assert split_login("http://me:p@ss@h:1/x") == ("http://h:1/x", ("me", "p@ss"))
+    assert split_login("http://a-token@h") == ("http://h", ("a-token", ""))
+    assert redacted("at http://me:p@ss@h:1/x") == "at http://***@h:1/x"
+    assert redacted("at http://a-token@h") == "at http://***@h"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://me:{SECRET}/x@h:1",
+        f"http://me:1/{SECRET}@h",
+        f"http://me:1?{SECRET}@h",
+        f"http://me:{SECRET}#@h",
+        f"http://me:x {SECRET}@h",
+        f"http://me:x'{SECRET}@h",
+        f"ftp://me:{SECRET}/x@h",
+        "http://host:port",
+        "http://host:99999",
+        "http://[::1",
+        "http://",
+        "http://a b",
+    ],
+)
+def test_what_is_no_address_is_refused_without_being_shown(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """These ended as a defect of StreamTune, and the crash file held the password."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for given in (["flink", "status", "--url", url], ["flink", "doctor", "--url", url], ["collect", "--url", url]):
+        assert run(given) == 2, given
+    config = tmp_path / "streamtune.yaml"
+    config.write_text(f"engines: {{flink: {{url: {json.dumps(url)}}}}}\n")
+    monkeypatch.setenv("STREAMTUNE_CONFIG", str(config))
+    run(["config", "show", "--json"])
+    run(["config", "show"])
+    shown = capsys.readouterr()
+    assert SECRET not in shown.out + shown.err
+    assert not [*tmp_path.rglob("crash-*")]
+
+
+def test_a_crash_file_holds_no_password_however_the_address_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    url = f"http://me:{SECRET}/{SECRET}@h:1"
+    kept = keep(ValueError(f"no port in {url}"), ["flink", "status", f"--url={url}"])
+    assert kept is not None
+    text = kept.read_text()
+    assert SECRET not in text
+    assert "--url=http://***@h:1" in text
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:

@@ -53,6 +53,22 @@ def test_a_name_of_an_earlier_submission_is_understood_where_it_is_clear() -> No
     assert resolve("nobody", ids, details) is None
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_vertex_that_is_called_as_another_is_numbered_keeps_its_name(backwards: bool) -> None:
+    """Map, Map and Map-2 were Map, Map-2 and Map-2: the job could not be attached to."""
+    names = [("s", "Source: s"), ("a", "Map"), ("b", "Map"), ("c", "Map-2"), ("d", "Map-3"), ("e", "Map")]
+    vertices = [{"id": key, "name": name, "parallelism": 1, "status": "RUNNING"} for key, name in names]
+    nodes = [
+        {"id": key, "parallelism": 1, "inputs": [{"id": names[place - 1][0]}] if place else []}
+        for place, (key, _) in enumerate(names)
+    ]
+    plan = {"nodes": nodes[::-1] if backwards else nodes}
+    details = JobDetails.model_validate(
+        {"jid": "j", "name": "q", "state": "RUNNING", "vertices": vertices, "plan": plan}
+    )
+    assert operator_ids(details) == {"s": "s", "a": "Map", "b": "Map-4", "c": "Map-2", "d": "Map-3", "e": "Map-5"}
+
+
 def test_overrides_and_exclusions_survive_a_resubmission() -> None:
     said = Overrides(operators={"Agg-7": OperatorOverride(type="aggregate")}, exclude=("Agg-7",))
     for counter in (7, 41):

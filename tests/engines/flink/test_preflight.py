@@ -160,6 +160,44 @@ def test_the_doctor_prints_a_list_and_fails_where_something_is_wrong(
     assert told["seen"].endswith("set STREAMTUNE_FLINK_TOKEN, or STREAMTUNE_FLINK_USER and STREAMTUNE_FLINK_PASSWORD")
 
 
+def _doctor(fake: FakeFlink, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict[str, dict[str, str]]]:
+    code = run(["flink", "doctor", "--url", fake.url, "--json", *more])
+    return code, {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+
+
+def test_a_cluster_with_several_jobs_or_none_has_nothing_in_the_way(
+    fake: FakeFlink, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code was 2, and what failed was called Flink."""
+    fake.other_jobs = [{"jid": "b" * 32, "name": "other", "state": "RUNNING", "start-time": 1}]
+    code, found = _doctor(fake, capsys)
+    assert code == 0
+    assert (found["job"]["verdict"], found["Flink"]["verdict"]) == ("warning", "ok")
+    assert "say which job with --job" in found["job"]["seen"]
+    assert _doctor(fake, capsys, "--job", fake.job_id)[1]["job"]["verdict"] == "ok"
+    code, found = _doctor(fake, capsys, "--job", "nobody")
+    assert (code, found["job"]["verdict"]) == (2, "failed")
+    fake.other_jobs, fake.state = [], "FINISHED"
+    code, found = _doctor(fake, capsys)
+    assert (code, found["job"]["verdict"]) == (0, "warning")
+    assert "no job runs" in found["job"]["seen"]
+
+
+@pytest.mark.parametrize("answer", [(200, b"***"), (200, {"masked": True}), (403, b"")])
+def test_a_proxy_that_masks_the_configuration_is_no_reason_to_stop_looking(
+    fake: FakeFlink, capsys: pytest.CaptureFixture[str], answer: tuple[int, Any]
+) -> None:
+    """The first line was the last; whether jobs can be rescaled live is then seen when one is."""
+    fake.intercept = lambda _method, path: answer if path == "/jobmanager/config" else None
+    code, found = _doctor(fake, capsys)
+    assert code == 0
+    assert (found["scheduler"]["verdict"], found["checkpoint"]["verdict"]) == ("warning", "ok")
+    engine = FlinkEngine(FlinkClient(fake.url), clock=fake.clock)
+    assert not engine.capabilities.live_rescale
+    engine.rescale(engine.attach(), Plan({"bids": 1, "Map": 3, "sink": 1}))
+    assert fake.degrees["work"] == 3
+
+
 @pytest.mark.parametrize("way", [(), ("--json",)])
 def test_what_stands_in_square_brackets_is_shown(
     fake: FakeFlink, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], way: tuple[str, ...]

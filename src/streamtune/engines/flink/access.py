@@ -7,13 +7,13 @@ import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import httpx
+from urllib.parse import unquote
 
 from streamtune.engines.flink.settings import AccessSettings
 from streamtune.errors import EngineError
 
-_USERINFO = re.compile(r"^(https?://)([^/@]*)@")
+# Up to the last @ of what stands before the path: a password may hold one.
+_USERINFO = re.compile(r"^(https?://)([^/]*)@")
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,14 @@ class Access:
     def of(cls, settings: AccessSettings | None = None) -> Access:
         """Read secrets from where the settings say they are; a file that is not there is an error that names it."""
         settings = settings or AccessSettings()
-        headers = {name: _secret(value, f"header {name}") for name, value in settings.headers.items()}
+        headers = {
+            name: _in_header(_secret(value, f"header {name}"), f"header {name}")
+            for name, value in settings.headers.items()
+        }
         token = _first(settings.token_file, settings.token_env, "token")
         if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        user = settings.user or os.environ.get(settings.user_env) or None
+            headers["Authorization"] = f"Bearer {_in_header(token, 'token')}"
+        user = settings.user or _of_environment(settings.user_env)
         password = _first(settings.password_file, settings.password_env, "password")
         login = (user, password or "") if user is not None and token is None else None
         return cls(headers, login, _trust(settings))
@@ -48,27 +51,38 @@ def split_login(url: str) -> tuple[str, tuple[str, str] | None]:
     if match is None:
         return url, None
     user, _, password = match[2].partition(":")
-    found = httpx.URL(f"{match[1]}{user}:{password}@host/")
-    return f"{match[1]}{url[match.end() :]}", (found.username, found.password)
+    return f"{match[1]}{url[match.end() :]}", (unquote(user), unquote(password))
 
 
 def _first(file: Path | None, variable: str, what: str) -> str | None:
     if file is not None:
         return _read(file, what)
-    return os.environ.get(variable) or None
+    return _of_environment(variable)
+
+
+def _of_environment(variable: str) -> str | None:
+    """A line break at its end comes from the file or command that it was read from, and is no part of it."""
+    return os.environ.get(variable, "").strip() or None
+
+
+def _in_header(value: str, what: str) -> str:
+    """A value that HTTP can carry; what refuses the others would quote them."""
+    if not (value.isascii() and value.isprintable()):
+        raise EngineError(f"the {what} holds a line break or a letter that is not ASCII: check where it is kept")
+    return value
 
 
 def _secret(value: str, what: str) -> str:
     """A header's value, or where it is: ``env:NAME`` or ``file:PATH``."""
     kind, _, place = value.partition(":")
     if kind == "env" and place:
-        found = os.environ.get(place)
-        if not found:
+        found = _of_environment(place)
+        if found is None:
             raise EngineError(f"{what}: the environment has no variable {place}: set it")
         return found
     if kind == "file" and place:
         return _read(Path(place), what)
-    return value
+    return value.strip()
 
 
 def _read(path: Path, what: str) -> str:

@@ -43,6 +43,7 @@ from streamtune.engines.flink.responses import (
     parse,
 )
 from streamtune.engines.flink.settings import check_address
+from streamtune.errors import EngineError
 
 _LONGEST_PAUSE_S = 10.0
 _FORBIDDEN = (401, 403, 405)
@@ -76,14 +77,17 @@ class FlinkClient:
         self._retries = retries
         self._first_pause_s = first_pause_s
         self._sleep = sleep
-        self._http = httpx.Client(
-            base_url=self.url,
-            timeout=timeout_s,
-            headers=access.headers,
-            auth=login or access.login,
-            verify=access.verify,
-            transport=transport,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=self.url,
+                timeout=timeout_s,
+                headers=access.headers,
+                auth=login or access.login,
+                verify=access.verify,
+                transport=transport,
+            )
+        except httpx.InvalidURL as error:  # a host that no name can have
+            raise EngineError(f"{self.url!r} is no address: {error}. Check --url") from error
         self.calls = 0
 
     def __enter__(self) -> Self:

@@ -25,7 +25,14 @@ from streamtune.engines.flink.client import FlinkClient, FlinkNotFoundError, Fli
 from streamtune.engines.flink.journal import Journal
 from streamtune.engines.flink.metrics import Snapshot, observation_between
 from streamtune.engines.flink.overrides import Overrides
-from streamtune.engines.flink.plan import ImportedJob, carried_over, import_job, resolved, slots_needed
+from streamtune.engines.flink.plan import (
+    ImportedJob,
+    carried_over,
+    finished_operators,
+    import_job,
+    resolved,
+    slots_needed,
+)
 from streamtune.engines.flink.polling import COVERED_SHARE, Poller, state_of
 from streamtune.engines.flink.preflight import Preflight
 from streamtune.engines.flink.published import JOB_PARAMETER, RATES_PARAMETER, read_rates, write_rates
@@ -51,6 +58,7 @@ class _Attached:
     rates_file: Path | None
     known_rates: dict[str, float] = field(default_factory=dict)
     changed_s: float | None = None  # by the steady clock
+    finished: frozenset[str] = frozenset()  # operators, at the last look
 
 
 class Submitter(Protocol):
@@ -232,6 +240,7 @@ class FlinkEngine(Engine):
             rates_file if rates is not None else None,
             dict(imported.said_rates),
             changed_s,
+            finished_operators(details, imported.vertex_of),
         )
         return Deployment(details.id, imported.job, imported.plan)
 
@@ -279,6 +288,7 @@ class FlinkEngine(Engine):
                 f"job {attached.job_id} is gone: it was removed, or the JobManager was restarted without high "
                 "availability. Start it again, from its last checkpoint or savepoint, and attach again"
             ) from error
+        attached.finished = finished_operators(details, attached.imported.vertex_of)
         state = state_of(details)
         if details.has_ended:
             raise self._ended(attached.job_id, details.state)
@@ -381,8 +391,9 @@ class FlinkEngine(Engine):
         return self._find(deployment).imported
 
     def excluded(self, deployment: Deployment) -> frozenset[str]:
-        """Operators that the overrides forbid to touch."""
-        return self._find(deployment).imported.exclude
+        """Operators that the overrides forbid to touch, and those that have done all their work."""
+        attached = self._find(deployment)
+        return attached.imported.exclude | attached.finished
 
     def state_of(self, deployment: Deployment) -> Mapping[str, object]:
         job_id = self.job_id(deployment)

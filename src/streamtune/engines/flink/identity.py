@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import count
 
 from streamtune.engines.flink.descriptions import chained_names
 from streamtune.engines.flink.responses import JobDetails, PlanNode, Vertex
@@ -27,12 +28,15 @@ def operator_ids(details: JobDetails) -> dict[str, str]:
     nodes = [node for node in details.plan.nodes if node.id in vertices]
     place = _places(nodes, vertices)
     slugs = {node.id: _slug(vertices[node.id].name, node.id) for node in nodes}
-    seen: dict[str, int] = {}
-    ids = {}
+    reserved = set(slugs.values())  # a vertex may be called Map-2 by itself
+    ids: dict[str, str] = {}
+    given: set[str] = set()
     for node in sorted(nodes, key=lambda one: place[one.id]):
         slug = slugs[node.id]
-        seen[slug] = seen.get(slug, 0) + 1
-        ids[node.id] = slug if seen[slug] == 1 else f"{slug}-{seen[slug]}"
+        numbered = (f"{slug}-{number}" for number in count(2))
+        key = slug if slug not in given else next(one for one in numbered if one not in reserved | given)
+        ids[node.id] = key
+        given.add(key)
     return {node.id: ids[node.id] for node in nodes}
 
 

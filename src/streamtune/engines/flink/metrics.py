@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from streamtune.dataflow import Job, Observation, OperatorMetrics
@@ -19,7 +19,7 @@ from streamtune.dataflow.operator import SINK
 from streamtune.engines.base import NotReady
 from streamtune.engines.flink.edges import edge_rates
 from streamtune.engines.flink.offered import Offered, offered_rate
-from streamtune.engines.flink.responses import RUNNING, IoMetrics, VertexDetails
+from streamtune.engines.flink.responses import FINISHED, RUNNING, IoMetrics, VertexDetails
 
 # A window must be seen at least to this part by the subtasks' own clocks; less means the values are stale.
 _SEEN_SHARE = 0.5
@@ -30,7 +30,10 @@ BUSY_RESOLUTION = 0.02
 
 @dataclass(frozen=True)
 class SubtaskCounters:
-    """One subtask since it started: ``incarnation`` changes with every restart."""
+    """One subtask since it started: ``incarnation`` changes with every restart.
+
+    One that has finished, as those of a bounded source do, keeps its counters, and its clock stands still.
+    """
 
     incarnation: tuple[int, int]
     records_in: float
@@ -38,6 +41,7 @@ class SubtaskCounters:
     busy_ms: float
     idle_ms: float
     backpressured_ms: float
+    is_finished: bool = False
 
     @property
     def clock_ms(self) -> float:
@@ -64,29 +68,51 @@ class Snapshot:
     def degrees(self) -> dict[str, int]:
         return {key: len(subtasks) for key, subtasks in self.operators.items()}
 
+    @property
+    def finished(self) -> frozenset[str]:
+        """Operators that have done all their work."""
+        return frozenset(key for key, subtasks in self.operators.items() if all(one.is_finished for one in subtasks))
+
 
 def counters_of(vertex: VertexDetails) -> tuple[SubtaskCounters, ...] | NotReady:
     """The counters of a vertex, unless some subtask has none yet."""
     found = []
     for subtask in vertex.subtasks:
-        if subtask.status != RUNNING:
+        is_finished = subtask.status == FINISHED
+        if subtask.status != RUNNING and not is_finished:
             return NotReady(f"subtask {subtask.subtask} of '{vertex.name}' is {subtask.status}")
         metrics = subtask.metrics
-        if not _is_reported(metrics):
+        if not is_finished and not _is_reported(metrics):
             return NotReady(f"subtask {subtask.subtask} of '{vertex.name}' has no metrics yet")
-        found.append(
-            SubtaskCounters(
-                (subtask.attempt, subtask.start_ms),
-                metrics.records_in,
-                metrics.records_out,
-                metrics.busy_ms,
-                metrics.idle_ms,
-                metrics.backpressured_ms,
-            )
+        counters = SubtaskCounters(
+            (subtask.attempt, subtask.start_ms),
+            metrics.records_in,
+            metrics.records_out,
+            metrics.busy_ms,
+            metrics.idle_ms,
+            metrics.backpressured_ms,
+            is_finished,
         )
+        found.append(_without_gaps(counters) if is_finished else counters)
     if not found:
         return NotReady(f"'{vertex.name}' has no subtasks")
     return tuple(found)
+
+
+def _without_gaps(ended: SubtaskCounters) -> SubtaskCounters:
+    """Of a subtask that ended as soon as it began Flink may keep no counters: it did nothing."""
+    return replace(
+        ended,
+        records_in=_or_zero(ended.records_in),
+        records_out=_or_zero(ended.records_out),
+        busy_ms=_or_zero(ended.busy_ms),
+        idle_ms=_or_zero(ended.idle_ms),
+        backpressured_ms=_or_zero(ended.backpressured_ms),
+    )
+
+
+def _or_zero(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
 
 
 def _is_reported(metrics: IoMetrics) -> bool:
@@ -130,12 +156,14 @@ def observation_between(
         window = _Difference.between(operator.id, before, after, wall_s)
         if isinstance(window, NotReady):
             return window
-        lengths_s.append(window.length_s)
+        if operator.id not in last.finished:  # it has no clock any more
+            lengths_s.append(window.length_s)
         lag = last.lag_records.get(operator.id)
         operators[operator.id] = window.metrics(operator.is_source, operator.type == SINK, lag)
-    length_s = sum(lengths_s) / len(lengths_s)
+    length_s = sum(lengths_s) / len(lengths_s) if lengths_s else wall_s
     _count_reads(job, operators, first, last, length_s)
-    known = {source.id: offered.get(source.id) for source in job.dataflow.sources}
+    # A source that has read everything is offered nothing more, whatever was said of it.
+    known = {one.id: 0.0 if one.id in last.finished else offered.get(one.id) for one in job.dataflow.sources}
     found = {key: _offered(key, rate, operators[key], first, last, largest_guess) for key, rate in known.items()}
     flows = edge_rates(
         job.dataflow,
@@ -211,8 +239,9 @@ class _Difference:
         records_out = sum(b.records_out - a.records_out for a, b in pairs)
         if records_in < 0 or records_out < 0:
             return NotReady(f"the counters of '{name}' went backwards", retry_after_s=1.0)
-        parts = [_shares(a, b, wall_s) for a, b in pairs]
-        length_s = sum(part[0] for part in parts) / len(parts)
+        running = [_shares(a, b, wall_s) for a, b in pairs if not b.is_finished]
+        length_s = sum(part[0] for part in running) / len(running) if running else wall_s
+        parts = [*running, *(_shares_of_finished(a, b, length_s) for a, b in pairs if b.is_finished)]
         if not length_s >= _SEEN_SHARE * wall_s:
             return NotReady(f"the metrics of '{name}' are stale: {length_s:.1f} s of {wall_s:.1f} s were reported")
         busy, idle, blocked = (sum(part[i] for part in parts) / len(parts) for i in (1, 2, 3))
@@ -252,6 +281,17 @@ def _shares(before: SubtaskCounters, after: SubtaskCounters, wall_s: float) -> t
     if total <= 0:
         return 0.0, math.nan, math.nan, math.nan
     return total / 1000, busy / total, idle / total, blocked / total
+
+
+def _shares_of_finished(
+    before: SubtaskCounters, after: SubtaskCounters, length_s: float
+) -> tuple[float, float, float, float]:
+    """The same for a subtask that has finished: since it did it is idle, though it counts that no longer."""
+    length_ms = 1000 * length_s
+    busy = min(1.0, max(0.0, after.busy_ms - before.busy_ms) / length_ms) if length_ms > 0 else 0.0
+    blocked = max(0.0, after.backpressured_ms - before.backpressured_ms) / length_ms if length_ms > 0 else 0.0
+    blocked = min(blocked, 1.0 - busy)
+    return length_s, busy, 1.0 - busy - blocked, blocked
 
 
 def _growth_per_s(

@@ -98,6 +98,12 @@ def import_job(
     return ImportedJob(job, plan, vertex_of, frozenset(overrides.exclude), said, read_from, groups)
 
 
+def finished_operators(details: JobDetails, vertex_of: Mapping[str, str]) -> frozenset[str]:
+    """Operators of bounded inputs that have done all their work: nothing about them is left to tune."""
+    finished = {vertex.id for vertex in details.vertices if vertex.has_finished}
+    return frozenset(key for key, vertex in vertex_of.items() if vertex in finished)
+
+
 def _check_plan(details: JobDetails, nodes: list[PlanNode]) -> None:
     """Vertices and the nodes of the plan are the same things, told twice by Flink."""
     planned, running = [node.id for node in nodes], [vertex.id for vertex in details.vertices]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from streamtune.clock import Clock
@@ -40,26 +40,27 @@ class _SourceMetrics:
 
 
 def state_of(details: JobDetails) -> str | None:
-    """Why a job cannot be measured now; None if all of its subtasks run."""
+    """Why a job cannot be measured now; None if all of its subtasks run, or have read a bounded source to its end."""
     if not details.is_running:
         return f"the job is {details.state}"
     for vertex in details.vertices:
-        running = vertex.tasks.get(RUNNING, 0)
-        if running < vertex.parallelism:
-            return f"{running} of {vertex.parallelism} subtasks of '{vertex.name}' run"
+        running, finished = vertex.tasks.get(RUNNING, 0), vertex.tasks.get(FINISHED, 0)
+        if running + finished < vertex.parallelism:
+            done = f", {finished} have finished" if finished else ""
+            return f"{running} of {vertex.parallelism} subtasks of '{vertex.name}' run{done}"
+    if details.vertices and all(vertex.has_finished for vertex in details.vertices):
+        return "all of its subtasks have finished: the job is about to end"
     return None
 
 
-def without_work(details: JobDetails, degrees: Mapping[str, int] | None) -> str | None:
-    """A vertex that has its parallelism, and some of whose instances ended at once while all others run."""
-    if not details.is_running or difference(details, degrees) is not None:
-        return None
-    short = [vertex for vertex in details.vertices if vertex.tasks.get(RUNNING, 0) < vertex.parallelism]
-    if any(vertex.tasks.get(RUNNING, 0) + vertex.tasks.get(FINISHED, 0) < vertex.parallelism for vertex in short):
-        return None
-    if any(vertex.tasks.get(RUNNING, 0) == 0 for vertex in short):
-        return None  # a source that has read everything: the job is about to finish
-    for vertex in short:
+def without_work(details: JobDetails, grown: Collection[str]) -> str | None:
+    """Of the vertices that were just given more instances, one of whose instances some ended at once; others run.
+
+    Of all other vertices, subtasks that have finished are those of a bounded source: they had work, and have done it.
+    """
+    for vertex in details.vertices:
+        if vertex.id not in grown or not 0 < vertex.tasks.get(RUNNING, 0) < vertex.parallelism:
+            continue
         return (
             f"{vertex.tasks[FINISHED]} of {vertex.parallelism} subtasks of '{vertex.name}' ended at once, because its "
             "source has no more splits (partitions) to give them: more instances of it do not help. Leave it as it is "
@@ -146,7 +147,8 @@ class Poller:
         started_ms = max((one.incarnation[1] for many in operators.values() for one in many), default=youngest_ms)
         age_s = max(0.0, (details.now_ms - max(started_ms, youngest_ms)) / 1000)
         # Where the JobManager's clock was put back, the subtasks' own still say how long they have run at least.
-        clocks_ms = [one.clock_ms for many in operators.values() for one in many if math.isfinite(one.clock_ms)]
+        running = [one for many in operators.values() for one in many if not one.is_finished]
+        clocks_ms = [one.clock_ms for one in running if math.isfinite(one.clock_ms)]
         age_s = max(age_s, min(clocks_ms, default=0.0) / 1000)
         return Snapshot(
             taken_at,
@@ -211,7 +213,8 @@ class Poller:
         for key, before in first.operators.items():
             after = last.operators.get(key, ())
             if len(after) == len(before):
-                lengths = [b.clock_ms - a.clock_ms for a, b in zip(before, after, strict=True)]
+                # The clock of a subtask that has finished stands still.
+                lengths = [b.clock_ms - a.clock_ms for a, b in zip(before, after, strict=True) if not b.is_finished]
                 known = [length for length in lengths if math.isfinite(length)]
                 if known:
                     covered.append(sum(known) / len(known) / 1000)

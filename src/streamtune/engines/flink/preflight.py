@@ -9,7 +9,7 @@ from typing import Literal
 from streamtune.engines.base import RescaleRefusedError
 from streamtune.engines.flink.client import FlinkClient, FlinkRefusedError, FlinkUnreachableError
 from streamtune.engines.flink.plan import slots_needed
-from streamtune.engines.flink.responses import Checkpoints, JobDetails
+from streamtune.engines.flink.responses import Checkpoints, FlinkGarbledError, JobDetails
 from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
@@ -61,6 +61,9 @@ class Preflight:
         ]
         if is_reactive(options):
             return [*found, _reactive()]
+        if not options:  # a live rescale may work all the same: that shows when one is asked for
+            seen = "not known: something before the cluster does not let /jobmanager/config through"
+            return [*found, Finding("scheduler", "warning", seen, _SEE_PROXY)]
         if adaptive:
             found.append(Finding("scheduler", "ok", "adaptive: jobs are rescaled live"))
         else:
@@ -177,7 +180,7 @@ class Preflight:
     def options(self) -> dict[str, str]:
         try:
             return self.client.cluster_options()
-        except (FlinkRefusedError, FlinkUnreachableError):
+        except (FlinkRefusedError, FlinkUnreachableError, FlinkGarbledError):
             return {}
 
     def _without_adaptive(self, options: dict[str, str], version: str) -> Finding:

@@ -82,6 +82,11 @@ def is_of_flink(answer: httpx.Response) -> bool:
 
 def broken_off(url: str, path: str, error: httpx.HTTPError) -> EngineError:
     """What it means that no answer came at all."""
+    if isinstance(error, httpx.LocalProtocolError):  # it would quote the header, which may be a secret
+        return FlinkRefusedError(
+            f"{url}{path} was not asked: a header that is to be sent is not allowed in HTTP. Check "
+            "engines.flink.access in streamtune.yaml, and STREAMTUNE_FLINK_TOKEN"
+        )
     said = str(error)
     if isinstance(error, httpx.TimeoutException):
         return FlinkUnreachableError(f"{url}{path} did not answer in time: check that the JobManager is healthy")

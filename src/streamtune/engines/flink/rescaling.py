@@ -7,7 +7,7 @@ Whatever fails, the job ends up on its last good plan wherever Flink allows it, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,7 @@ from streamtune.engines.flink.journal import Journal, Underway, fresh_id
 from streamtune.engines.flink.plan import slots_needed
 from streamtune.engines.flink.polling import difference, state_of, without_work
 from streamtune.engines.flink.preflight import Preflight
-from streamtune.engines.flink.responses import FINISHED, Bounds, JobDetails
+from streamtune.engines.flink.responses import FINISHED, Bounds, FlinkGarbledError, JobDetails
 from streamtune.engines.flink.settings import RescaleSettings
 from streamtune.errors import EngineError
 
@@ -65,7 +65,7 @@ class Rescaler:
             return False
         try:
             return self._client.cluster_options().get("jobmanager.scheduler", "").lower() == "adaptive"
-        except FlinkRefusedError:
+        except (FlinkRefusedError, FlinkGarbledError):
             return False
 
     def rescale(
@@ -85,9 +85,8 @@ class Rescaler:
         self._check_slots(job_id, changed)
         bounds = self._bounds(job_id)
         if bounds is not None:
-            yield from self._rescale_live(
-                job_id, bounds, {vertex_of[key]: degree for key, degree in wanted.items()}, changed
-            )
+            degrees = {vertex_of[key]: degree for key, degree in wanted.items()}
+            yield from self._rescale_live(job_id, bounds, degrees, changed, _grown(vertex_of, current, wanted))
             return job_id
         if program is None:
             why = (
@@ -144,7 +143,12 @@ class Rescaler:
     # Live
 
     def _rescale_live(
-        self, job_id: str, before: Mapping[str, Bounds], wanted: Mapping[str, int], changed: Mapping[str, int]
+        self,
+        job_id: str,
+        before: Mapping[str, Bounds],
+        wanted: Mapping[str, int],
+        changed: Mapping[str, int],
+        grown: Collection[str],
     ) -> Steps[None]:
         """Raise or lower the upper bounds of the changed vertices; all others keep theirs."""
         lost = next((key for key in wanted if key not in before), None)
@@ -158,7 +162,7 @@ class Rescaler:
         self._client.set_resource_requirements(job_id, after)
         try:
             yield from self.wait_until_running(
-                job_id, self._settings.timeout_s, lambda: "the live rescale did not complete", wanted
+                job_id, self._settings.timeout_s, lambda: "the live rescale did not complete", wanted, grown
             )
         except JobEndedError:
             raise
@@ -211,7 +215,7 @@ class Rescaler:
         new_id = None
         try:
             new_id = self.submit(program, wanted, vertex_of, savepoint, entry.new_job_id)
-            yield from self._wait_for_plan(new_id, degrees)
+            yield from self._wait_for_plan(new_id, degrees, _grown(vertex_of, current, wanted))
             self._journal.done(entry)
             return new_id
         except JobEndedError:  # from the savepoint, what it has done since would be done twice
@@ -226,7 +230,7 @@ class Rescaler:
                 raise
             raise AssertionError("unreachable") from error
 
-    def _wait_for_plan(self, job_id: str, degrees: Mapping[str, int]) -> Steps[None]:
+    def _wait_for_plan(self, job_id: str, degrees: Mapping[str, int], grown: Collection[str]) -> Steps[None]:
         """Wait until a job that was started again runs on its plan; at once an error where Flink never heard of it."""
         timeout_s = self._settings.timeout_s
         details = yield from self.wait_until_running(job_id, timeout_s, lambda: f"job {job_id} did not start")
@@ -238,7 +242,9 @@ class Rescaler:
                 "engines.flink.rescale.mode: auto)"
             )
             raise EngineError(f"job {job_id} is not on its plan: {self._ignored}")
-        yield from self.wait_until_running(job_id, timeout_s, lambda: f"job {job_id} did not reach the plan", degrees)
+        yield from self.wait_until_running(
+            job_id, timeout_s, lambda: f"job {job_id} did not reach the plan", degrees, grown
+        )
 
     def _is_fixed(self, job_id: str, degrees: Mapping[str, int]) -> bool:
         """Whether Flink has no intention to run the job at this parallelism, however many slots there are."""
@@ -359,8 +365,12 @@ class Rescaler:
         timeout_s: float,
         complaint: Callable[[], str],
         degrees: Mapping[str, int] | None = None,
+        grown: Collection[str] = (),
     ) -> Steps[JobDetails]:
-        """Wait until all subtasks run, at the given parallelism by vertex; an error if the job ends or time is up."""
+        """Wait until all subtasks run, at the given parallelism by vertex; an error if the job ends or time is up.
+
+        An error also where instances that ``grown`` vertices were just given have nothing to do, and ended.
+        """
         waited_s = 0.0
         trouble = "no answer yet"
         is_idle = False
@@ -373,10 +383,10 @@ class Rescaler:
                     cause = self._client.failure(job_id) or "no reason given"
                     raise EngineError(f"{complaint()}: the job is {details.state}: {cause}")
                 missing = state_of(details) or difference(details, degrees)
-                if missing is None:
+                idle = without_work(details, grown) if missing is None else None
+                if missing is None and idle is None:
                     return details
-                trouble, was_idle = missing, is_idle
-                is_idle = (idle := without_work(details, degrees)) is not None
+                trouble, was_idle, is_idle = missing or idle or "", is_idle, idle is not None
                 if was_idle and is_idle:  # twice in a row: it stays like that
                     raise EngineError(f"{complaint()}: {idle}")
             except FlinkUnreachableError as error:
@@ -398,6 +408,11 @@ class Rescaler:
             yield self._settings.poll_s
             waited_s += self._settings.poll_s
         raise EngineError(f"job {job_id} did not end within {self._settings.timeout_s:g} s: see Flink's web page")
+
+
+def _grown(vertex_of: Mapping[str, str], current: Plan, wanted: Plan) -> frozenset[str]:
+    """Vertices that a plan gives more instances."""
+    return frozenset(vertex_of[key] for key, degree in wanted.items() if degree > current[key])
 
 
 def _configuration(program: Program, plan: Plan, vertex_of: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, ValidationError, model_validator
 
 from streamtune.errors import EngineError
 
@@ -25,6 +25,17 @@ class FlinkGarbledError(EngineError):
 
 class Response(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        """Flink leaves out what it does not have, or writes null, depending on the version and on who answers."""
+        if not isinstance(given, dict) or all(value is not None for value in given.values()):
+            return given
+        optional = {
+            one for name, field in cls.model_fields.items() if not field.is_required() for one in (name, field.alias)
+        }
+        return {key: value for key, value in given.items() if value is not None or key not in optional}
 
 
 class Overview(Response):
@@ -75,6 +86,11 @@ class Vertex(Response):
     slot_sharing_group: str | None = Field(default=None, alias="slotSharingGroupId")
     tasks: dict[str, Whole] = Field(default_factory=dict)
     metrics: IoMetrics = Field(default_factory=IoMetrics)
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether all of its subtasks have done their work, as those of a bounded source do, while the job goes on."""
+        return self.tasks.get(FINISHED, 0) >= self.parallelism > 0
 
 
 class PlanInput(Response):

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_serializer
 
 from streamtune.engines.base import MeasurementWindow
 from streamtune.errors import EngineError
-from streamtune.outputs import redacted
+from streamtune.outputs import without_login
 from streamtune.settings import Settings, with_default
+
+_NOT_IN_ADDRESSES = re.compile(r"[\s\"'\x00-\x1f\x7f]")
 
 
 def check_address(url: str) -> None:
     """Refuse what cannot be the address of a JobManager, before any client is loaded."""
     if not url.startswith(("http://", "https://")):
-        raise EngineError(f"--url must start with http:// or https://, but got '{redacted(url)}'")
+        raise EngineError(f"--url must start with http:// or https://, but got '{without_login(url)}'")
+    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    try:
+        parts = urlsplit(url)
+        is_address = parts.port != 0 and bool(parts.hostname)
+    except ValueError:
+        is_address = False
+    # The address is not quoted: what does not fit may be a part of the password.
+    if url.count("@") > authority.count("@") or _NOT_IN_ADDRESSES.search(url) or not is_address:
+        raise EngineError(
+            "--url must be http[s]://[user:password@]host[:port][/path], with a port from 1 to 65535: percent-encode "
+            "/, @, quotes and spaces in a password (%2F, %40, …)"
+        )
 
 
 class PressureSettings(Settings):

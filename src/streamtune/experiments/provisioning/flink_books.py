@@ -45,7 +45,7 @@ class FlinkBooks:
             return
         self._open_s += elapsed_s
         self._note_instances(details)
-        totals = {vertex.id: _totals(vertex.metrics) for vertex in details.vertices}
+        totals = {vertex.id: _totals(vertex.metrics) for vertex in details.vertices if not vertex.has_finished}
         share = None if self._totals is None else _largest_share(self._totals, totals)
         if share is not None:
             self.backpressured_s += self._open_s if share > BACKPRESSURE_SHARE else 0.0

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from streamtune.errors import EngineError
 
-# What a semicolon may hide in, and the semicolon itself.
+# What a semicolon may hide in, and the semicolon itself. A hint, /*+ … */, is no comment: Flink reads it.
 _TOKEN = re.compile(
-    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|`[^`]*`|\"(?:[^\"]|\"\")*\"|;|\b(?:BEGIN|CASE|END)\b", re.S | re.I
+    r"--[^\n]*|/\*(?!\+).*?\*/|'(?:[^']|'')*'|`[^`]*`|\"(?:[^\"]|\"\")*\"|;|\b(?:BEGIN|CASE|END)\b", re.S | re.I
 )
 _SET = re.compile(r"\s*(?:EXECUTE\s+STATEMENT\s+SET|BEGIN\s+STATEMENT\s+SET\s*;)", re.I)
 
@@ -30,6 +30,8 @@ def statements(script: str) -> list[str]:
     ['CREATE TABLE t (a STRING)', "INSERT INTO t VALUES (';')"]
     >>> statements("EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END;")
     ['EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END']
+    >>> statements("INSERT INTO t SELECT /*+ OPTIONS('a'='b;c') */ * FROM s /* why; */;")
+    ["INSERT INTO t SELECT /*+ OPTIONS('a'='b;c') */ * FROM s"]
     """
     found: list[str] = []
     current: list[str] = []

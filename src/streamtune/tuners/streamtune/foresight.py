@@ -38,11 +38,15 @@ def foresee(
     situation: Situation,
     prior: Mapping[str, OperatorPrior],
     certainty: float,
+    rate_sds: Mapping[str, float] | None = None,
 ) -> Foreseen:
-    """The least plan under which all operators together keep up with this certainty."""
+    """The least plan under which all operators together keep up with this certainty.
+
+    ``rate_sds`` are standard deviations of the logarithms of rates that are not known: those of sources.
+    """
     flow = job.dataflow
     keys = estimator.keys
-    demand, normals = _draw(job, situation, prior)
+    demand, normals = _draw(job, situation, prior, rate_sds or {})
     columns = [flow.index[key] for key in keys]
     known = np.array([estimator.is_known(key) for key in keys], dtype=np.bool_)
     mean, sd = estimator.curves(situation)
@@ -79,7 +83,7 @@ def foresee(
 
 
 def _draw(
-    job: Job, situation: Situation, prior: Mapping[str, OperatorPrior]
+    job: Job, situation: Situation, prior: Mapping[str, OperatorPrior], rate_sds: Mapping[str, float]
 ) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.float64]], np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
     """Demand of all operators in every draw, and the normals by which their capacity is drawn."""
     flow = job.dataflow
@@ -96,5 +100,7 @@ def _draw(
         if flow.operator(key).is_source:
             mean[place], sd[place] = (0.0 if measured is None else mean[place]), 0.0
     offered = np.array([[situation.source_rates.get(key, 0.0) for key in flow.index]])
+    # The selectivity of a source is never in doubt: its normals are free, and move all that lies after it together.
+    offered = offered * np.exp(np.array([[rate_sds.get(key, 0.0) for key in flow.index]]) * draws.selectivity)
     demand = carried_rates(flow, offered, np.exp(mean + sd * draws.selectivity), situation.edge_ratios)
     return demand, draws.capacity

@@ -161,8 +161,16 @@ class StreamTune(Tuner):
                 found[key] = CapacityCurve(means[place, :limit] + math.log(total / demand), sds[place, :limit])
         return found
 
-    def first_plan(self, source_rates: Mapping[str, float], certainty: float | None = None) -> Foreseen | None:
-        """The plan for rates at which the job was not seen, all operators together; None without any past."""
+    def first_plan(
+        self,
+        source_rates: Mapping[str, float],
+        certainty: float | None = None,
+        rate_sds: Mapping[str, float] | None = None,
+    ) -> Foreseen | None:
+        """The plan for rates at which the job was not seen, all operators together; None without any past.
+
+        ``rate_sds`` say how well rates are known that are no more than guesses.
+        """
         if not isinstance(self._estimator, PosteriorEstimator):
             return None
         demand = self._experience.demand(source_rates, self._usual)
@@ -171,7 +179,8 @@ class StreamTune(Tuner):
         lessons = self._experience.lessons
         waiting = self._waiting(lessons[-1].observation) if lessons else 0.0
         situation = self._with_headroom(situation, waiting)
-        return foresee(self.job, self._estimator, situation, self._prior, certainty or self.settings.first_certainty)
+        certainty = certainty or self.settings.first_certainty
+        return foresee(self.job, self._estimator, situation, self._prior, certainty, rate_sds)
 
     def _first_verdicts(self, situation: Situation) -> dict[str, Verdict]:
         """Before anything of the job was seen the operators are judged together."""
