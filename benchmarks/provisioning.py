@@ -264,7 +264,8 @@ def times(tiny: bool) -> dict[str, Any]:
     cases = [(1, 1440), (4, 96), (4, 288), (4, 1440), (10, 24), (10, 96), (20, 1440)]
     for sizes, epochs in cases[:3] if tiny else cases:
         for name, weight in (("light", 0.25), ("heavy", 4.0)):
-            for peak in (44.0,) if tiny else (22.0, 44.0, 100.0):
+            between = (60.0, 70.0) if (sizes, epochs) == (10, 96) else ()  # where the lattice just does not fit
+            for peak in (44.0,) if tiny else (22.0, 44.0, *between, 100.0):
                 if kept.has(sizes, epochs, name, peak):
                     continue
                 plan = plan_exact(random_problem(sizes, epochs, weight, peak))

@@ -19,7 +19,15 @@ def test_stamps_that_jitter_fall_on_one_grid(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress("\n".join(lines).encode()))
     series = read_series(file)
     assert series.values.tolist() == [57.0, 43.0, 41.0]
-    assert series.step_s == pytest.approx(298)
+    assert series.step_s == 300.0
+
+
+def test_a_step_that_jitters_is_the_one_that_was_meant() -> None:
+    jitter = [0.365, 0.358, -0.355, -0.332, 0.2, -0.1, 0.018, 0.0]
+    assert series_of([(60 * k + off, 1.0) for k, off in enumerate(jitter)]).step_s == 60.0
+    # Set, or far from all that people choose, it stays as it is.
+    assert series_of([(59.5 * k, 1.0) for k in range(5)], step_s=59.5).step_s == 59.5
+    assert series_of([(77.0 * k, 1.0) for k in range(5)]).step_s == 77.0
 
 
 def test_minutes_by_their_header(tmp_path: Path) -> None:
@@ -43,11 +51,12 @@ def test_a_long_gap_is_refused_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("moments", "message"),
     [
-        ([(0.0, 1.0)], "1 rates are no series: at least 2"),
-        ([], "0 rates are no series"),
+        ([(0.0, 1.0)], "one rate is no series: at least 2"),
+        ([], "there is no rate: at least 2"),
         ([(0.0, 1.0), (60.0, -3.0)], "the rate at 60 s must be finite and at least 0, but got -3"),
         ([(0.0, 1.0), (60.0, float("nan"))], "must be finite"),
         ([(5.0, 1.0), (5.0, 2.0)], "have the same time"),
+        ([(1.73e12, 1.0), (1.73e12 + 6e4, 2.0)], "is no number of seconds: milliseconds[?] Give seconds"),
     ],
 )
 def test_what_is_no_series(moments: list[tuple[float, float]], message: str) -> None:

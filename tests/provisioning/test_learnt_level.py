@@ -86,7 +86,7 @@ def run(*arguments: str) -> Any:
 @pytest.mark.slow
 def test_the_command_says_what_it_learnt_and_a_level_overrides_it(tmp_path: Path) -> None:
     job, rates = files(tmp_path)
-    asked = (job, "--forecast", rates, "--capacity", "out=10", "--horizon", "4", "--epoch", "60")
+    asked = (job, "--forecast", rates, "--capacity", "out=100", "--horizon", "4", "--epoch", "60")
     said = run(*asked).stdout
     assert "planned for level 0." in said
     assert "of the last 45 epochs" in said  # a quarter of 180
@@ -96,11 +96,32 @@ def test_the_command_says_what_it_learnt_and_a_level_overrides_it(tmp_path: Path
 
 def test_an_epoch_shorter_than_a_step_of_the_rates_is_told_of(tmp_path: Path) -> None:
     job, rates = files(tmp_path)
-    asked = (job, "--forecast", rates, "--capacity", "out=10", "--level", "0.9", "--horizon", "4", "--json")
+    asked = (job, "--forecast", rates, "--capacity", "out=100", "--level", "0.9", "--horizon", "4", "--json")
     assert "--epoch 20 is shorter" in run(*asked, "--epoch", "20").stderr
     told = run(*asked, "--epoch", "60")
     assert "shorter" not in told.stderr
     assert json.loads(told.stdout)["epoch_s"] == 60
+
+
+class _Slow(Naive):
+    """Counts its forecasts."""
+
+    name = "mstl"
+    asked = 0
+
+    def predict(self, series: RateSeries, horizon: int) -> Any:
+        self.asked += 1
+        return super().predict(series, horizon)
+
+
+def test_a_slow_forecast_is_used_for_six_epochs() -> None:
+    slow = _Slow()
+    found = learnt_level(walk(100.0), slow, CAPACITY, PriceList(change=0.0), AheadSettings())
+    assert slow.asked == -(-found.epochs // 6)
+    assert len(found.tests) == 5
+    # A rate that never moves is foreseen as well by an old forecast: nothing is lost.
+    still = [learnt_level(walk(0.0), one, CAPACITY, PriceList(), AheadSettings()) for one in (_Slow(), Naive())]
+    assert still[0] == still[1]
 
 
 @pytest.mark.spark

@@ -89,7 +89,12 @@ def test_a_slower_operator_is_noticed_and_a_noisy_one_is_not() -> None:
 
 
 def test_too_few_samples_and_unknown_models() -> None:
-    with pytest.raises(ProvisioningError, match="2 samples of 'CO1' are too few: take at least 4"):
+    with pytest.raises(ProvisioningError, match=r"2 samples of 'CO1' at 2 provisions cannot teach .* at least 4"):
         train("CO1", samples_of("CO1")[:2])
+    with pytest.raises(ProvisioningError, match="8 samples of 'CO1' at 1 provision cannot teach"):
+        train("CO1", samples_of("CO1")[:1] * 8)
+    idle = [one.model_copy(update={"performance_per_s": 0.0}) for one in samples_of("CO1")]
+    with pytest.raises(ProvisioningError, match="no sample of 'CO1' served anything"):
+        train("CO1", idle)
     with pytest.raises(ProvisioningError, match="unknown model 'oracle': choose ours, forest"):
         train("CO1", samples_of("CO1"), "oracle")

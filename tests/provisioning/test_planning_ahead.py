@@ -170,6 +170,56 @@ def test_a_job_is_planned_ahead_of_its_rate(tmp_path: Path) -> None:
     assert "cheaper than the peak all the time" in text
 
 
+def steps_file(folder: Path, step_s: float, count: int = 60, begun_s: float = 0.0) -> str:
+    file = folder / "steps.csv"
+    lines = [f"{begun_s + step_s * k},{100 + 10 * (k % 6)}" for k in range(count) if k != 9]
+    file.write_text("time,rate\n" + "\n".join(lines))
+    return str(file)
+
+
+GIVEN = ("--capacity", "keep=1000,out=4000", "--level", "0.9", "--horizon", "4")
+
+
+@pytest.mark.parametrize(("step_s", "epoch_s"), [(600.0, 1200.0), (59.982, 900.0), (900.0, 900.0), (7200.0, 7200.0)])
+def test_epochs_are_a_multiple_of_the_steps_of_the_rates(tmp_path: Path, step_s: float, epoch_s: float) -> None:
+    rates = steps_file(tmp_path, step_s)
+    asked = [job_file(tmp_path), "--forecast", rates, *GIVEN]
+    result = CliRunner().invoke(app, asked, catch_exceptions=False)
+    assert (f"the plan's epochs are {epoch_s:g} s" in result.stderr) == (epoch_s != 900.0)
+    assert "1 step without an observation keeps the rate before" in result.stdout
+    assert answer(*asked)["epoch_s"] == epoch_s
+
+
+def test_an_epoch_that_was_asked_for_is_a_multiple(tmp_path: Path) -> None:
+    asked = [job_file(tmp_path), "--forecast", steps_file(tmp_path, 600.0), *GIVEN, "--epoch", "900"]
+    result = CliRunner().invoke(app, asked)
+    assert isinstance(result.exception, StreamTuneError)
+    assert "--epoch 900: the rates are one per 600 s" in str(result.exception)
+    assert "give a multiple of 600" in str(result.exception)
+
+
+def test_epochs_say_when_they_begin_where_that_is_known(tmp_path: Path) -> None:
+    begun = 1.8e9
+    asked = [job_file(tmp_path), "--forecast", steps_file(tmp_path, 900.0, begun_s=begun), *GIVEN]
+    ends = begun + 60 * 900
+    assert [row["start_s"] for row in answer(*asked)["plan"]] == [ends + 900 * k for k in range(4)]
+    asked[2] = steps_file(tmp_path, 900.0)
+    assert "start_s" not in answer(*asked)["plan"][0]
+
+
+def test_a_plan_that_cannot_serve_the_rate_says_so(tmp_path: Path) -> None:
+    asked = [job_file(tmp_path), "--forecast", steps_file(tmp_path, 900.0), "--capacity", "keep=0.01,out=4000"]
+    result = CliRunner().invoke(app, [*asked, *GIVEN[2:]], catch_exceptions=False)
+    assert result.exit_code == 1
+    assert "the rate is not served in 4 of 4 epochs" in result.stderr
+    assert "operator 'keep' needs up to 1" in result.stderr
+    assert "cheaper than the peak" not in result.stdout
+    told = CliRunner().invoke(app, [*asked, *GIVEN[2:], "--json"], catch_exceptions=False)
+    assert told.exit_code == 1
+    found = json.loads(told.stdout)
+    assert (found["covered"], found["saves"], found["short"]) == (0.0, None, ["keep"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

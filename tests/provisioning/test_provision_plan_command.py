@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from streamtune.cli.provision import app
 from streamtune.errors import StreamTuneError
+from streamtune.provisioning import Problem, SolverSettings, methods, plan_by
+from streamtune.provisioning.plans import ProvisionPlan
 from streamtune.provisioning.problem import load_problem
 
 GOOD: dict[str, Any] = {
@@ -80,16 +82,39 @@ def test_the_table_names_what_was_proven(tmp_path: Path) -> None:
 
 BAD = {
     "negative_rate": ({"workload": [1, -2]}, "workload of epoch 1 must be finite and at least 0, but got -2"),
-    "no_epoch": ({"workload": []}, "workload: "),
+    "no_epoch": ({"workload": []}, "workload: is empty: give at least one"),
     "a_word": ({"workload": ["many"]}, "workload.0: "),
     "two_of_a_name": ({"sizes": [GOOD["sizes"][0]] * 2}, "two sizes are called 'small'"),
     "unknown_initial": ({"initial": {"huge": 1}}, "no size 'huge': the sizes are small, large"),
     "negative_initial": ({"initial": {"small": -1}}, "'small' must be at least 0, but got -1"),
     "negative_start": ({"start_cost": -1}, "start_cost: Input should be greater than or equal to 0, but got -1"),
-    "unknown_key": ({"stopcost": 1}, "stopcost: Extra inputs are not permitted"),
+    "unknown_key": (
+        {"stopcost": 1},
+        "stopcost: unknown field; the fields are sizes, start_cost, stop_cost, workload, initial, largest_machine",
+    ),
+    "unknown_key_of_a_size": (
+        {"sizes": [{**GOOD["sizes"][0], "gpu": 1}]},
+        "size 'small': gpu: unknown field; the fields are name, cpu, memory_mb, performance_per_s, price",
+    ),
+    "a_price_below_nought": ({"sizes": [{**GOOD["sizes"][0], "price": -1}]}, "size 'small': price: Input should be"),
+    "no_price": (
+        {"sizes": [{key: one for key, one in GOOD["sizes"][0].items() if key != "price"}]},
+        "size 'small': price: is missing",
+    ),
+    "no_sizes": ({"sizes": []}, "sizes: is empty: give at least one"),
+    "a_rate_for_all": ({"workload": 90}, "workload: must be a list, but got 90"),
+    "a_gap": ({"workload": [90, None, 120]}, "the workload of epoch 1 is missing: fill the gap or remove the epoch"),
+    "true_as_a_count": ({"initial": {"small": True}}, "initial.small: must be a number, but got true"),
+    "true_as_a_rate": ({"workload": [True]}, "workload.0: must be a number, but got true"),
+    "a_billion_running": ({"initial": {"small": 10**9}}, "'small' must be at most 1,000,000, but got 1,000,000,000"),
+    "more_cores_than_exist": (
+        {"sizes": [{**GOOD["sizes"][0], "cpu": 1e6}]},
+        "size 'small' (1e+06 cores, 256 MiB) fits on no machine: none has more than 1,024 cores or 64 TiB. Check the",
+    ),
+    "more_memory_than_exists": ({"sizes": [{**GOOD["sizes"][0], "memory_mb": 1e15}]}, "fits on no machine: none has"),
     "no_machine": (
         {"largest_machine": {"cpu": 1, "memory_mb": 4096}},
-        "size 'large' (2 cores, 512 MiB) fits on no machine: the largest has 1 cores",
+        "size 'large' (2 cores, 512 MiB) fits on no machine: the largest has 1 core and 4096 MiB",
     ),
     "nothing_serves": (
         {"sizes": [{"name": "idle", "cpu": 1, "memory_mb": 1, "performance_per_s": 0, "price": 1}]},
@@ -142,6 +167,64 @@ def test_a_gap_in_a_csv_is_named_by_its_line(tmp_path: Path, text: str, line: in
     (tmp_path / "rates.csv").write_text(text)
     with pytest.raises(StreamTuneError, match=rf"rates\.csv, line {line}: expected records/s, but got {got}\. Fill"):
         load_problem(Path(written(tmp_path, {**GOOD, "workload": "rates.csv"})))
+
+
+def workload_of(folder: Path, text: str) -> tuple[float, ...]:
+    (folder / "rates.csv").write_text(text)
+    return load_problem(Path(written(folder, {**GOOD, "workload": "rates.csv"}))).workload
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("90,340,120\n", "has a single row of 3 columns: write one row per epoch"),
+        ("time,rate\n0,90\n60,340\n240,120\n300,9\n", "line 4: 2 epochs are missing before it. Fill the gap"),
+        ("0,90\n60,340\n180,120\n240,5\n", "line 3: one epoch is missing before it. Fill the gap"),
+        ("time,rate\n23:30,9\n23:45,9\n00:00,9\n00:45,9\n", "line 5: 2 epochs are missing before it"),
+        ("date,rate\n2024-01-01 00:00,9\n2024-01-01 01:00,9\n2024-01-01 05:00,9\n", "line 4: 3 epochs are missing"),
+        ("time,rate\n0,9\n60,9\n145,9\n205,9\n", "line 4: 85 s after the row before it, but epochs are 60 s"),
+        ("time,rate\n120,9\n60,9\n0,9\n", "line 3: its time is not after the one before it: sort the rows"),
+        ("offered,time\n9,0\n", "the last column is called 'time', and no other one is the rate"),
+        ("0,90\n60,340,3\n", "line 2: 3 columns, but the first row has 2"),
+        ("time,rate\n0,90\n60\n", "line 3: 1 column, but the first row has 2"),
+    ],
+)
+def test_a_csv_is_not_taken_for_something_else(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(StreamTuneError) as error:
+        workload_of(tmp_path, text)
+    assert str(tmp_path / "rates.csv") in str(error.value)
+    assert message in str(error.value)
+
+
+def test_the_rates_are_the_column_that_says_so(tmp_path: Path) -> None:
+    assert workload_of(tmp_path, "rate,time\n90,0\n340,60\n120,120\n") == (90, 340, 120)
+    assert workload_of(tmp_path, "rate,offered,time\n9,8,0\n") == (9,)
+    assert workload_of(tmp_path, "rate (1/s)\n90\n340\n") == (90, 340)
+    assert workload_of(tmp_path, "time,rate\n0.2,90\n60,340\n119.7,120\n") == (90, 340, 120)  # stamps jitter
+    months = "date,rate\n2024-01-01,9\n2024-02-01,8\n2024-03-01,7\n2024-04-01,6\n"
+    assert workload_of(tmp_path, months) == (9, 8, 7, 6)
+    assert workload_of(tmp_path, "3,90\n1,340\n9,120\n") == (90, 340, 120)  # no times
+
+
+def test_files_may_begin_with_the_mark_that_windows_writes(tmp_path: Path) -> None:
+    assert workload_of(tmp_path, "\ufeff90\n340\n") == (90, 340)
+    assert load_problem(Path(written(tmp_path, "\ufeff" + json.dumps(GOOD)))).epochs == 3
+
+
+def test_the_bound_of_a_rival_takes_two_seconds_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = []
+
+    def seen(method: str, problem: Problem, settings: SolverSettings) -> ProvisionPlan:
+        spent.append((method, settings.seconds))
+        return plan_by(method, problem, settings)
+
+    monkeypatch.setattr(methods, "plan_by", seen)
+    file = written(tmp_path, GOOD)
+    for method, *more in (("peak",), ("cba:small",), ("exact",), ("peak", "--seconds", "5")):
+        answer("plan", file, "--method", method, *more)
+    assert [seconds for _, seconds in spent[:2]] == [2.0, 2.0]
+    assert (spent[2][1] or 0) > 2
+    assert spent[3][1] == 5.0
 
 
 def test_empty_lines_at_the_end_of_a_csv_are_no_epochs(tmp_path: Path) -> None:

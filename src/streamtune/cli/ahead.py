@@ -13,7 +13,7 @@ import numpy as np
 from streamtune.cli.options import current_config
 from streamtune.cli.output import err
 from streamtune.errors import StreamTuneError
-from streamtune.forecasts.series import DAY_S, RateSeries, read_series
+from streamtune.forecasts.series import DAY_S, MOMENTS, RateSeries, read_series
 
 if TYPE_CHECKING:
     from streamtune.dataflow import Job
@@ -25,7 +25,6 @@ _LEVELS = (0.5, 0.9)
 # Without a price list an hour of being short is worth some thirteen instance-hours, a change three minutes of it: what
 # the days of benchmarks/provisioning.py call the middle of the curve.
 _SHORT_HOUR, _CHANGE = 0.6, 0.03
-_AGES = 365 * DAY_S  # smaller times are seconds since some beginning, not moments
 _LONGEST_GAP_S = 7 * DAY_S
 
 
@@ -74,7 +73,7 @@ def up_to(past: RateSeries, now_s: float) -> RateSeries:
     >>> up_to(RateSeries(np.array([1.0, 2.0, 3.0]), 60.0), begun).values.tolist()
     [1.0, 2.0, 3.0]
     """
-    if past.end_s < _AGES:
+    if past.end_s < MOMENTS:
         return past
     missing = round((now_s - past.end_s) / past.step_s)
     if missing * past.step_s > _LONGEST_GAP_S:

@@ -7,6 +7,7 @@ name could move the cursor or retitle a terminal, do not reach it. What shall ha
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -90,8 +91,20 @@ _WORDS = frozenset({"type", "why", "features", "inputs", "window", "aggregate", 
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    print(redacted(json.dumps(value, indent=2)))
+    """One JSON document on stdout; what is infinite or no number is null, since JSON has neither."""
+    print(redacted(json.dumps(_finite(value), indent=2, allow_nan=False)))
+
+
+def _finite(value: Any) -> Any:
+    """
+    >>> _finite({"error": float("inf"), "at": (1.5, float("nan"))})
+    {'error': None, 'at': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def share(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from streamtune.forecasts.base import Forecast
     from streamtune.forecasts.series import RateSeries
     from streamtune.provisioning.ahead import AheadPlan
+
+_EPOCH_S = 900.0
 
 
 def plan(
@@ -52,9 +55,14 @@ def plan(
         str | None, typer.Option("--history", help="Where the history is, for --forecast history.")
     ] = None,
     epoch: Annotated[
-        float,
-        typer.Option("--epoch", min=1, max=31 * 86_400, help="Seconds of an epoch; at least a step of the rates."),
-    ] = 900.0,
+        float | None,
+        typer.Option(
+            "--epoch",
+            min=1,
+            max=31 * 86_400,
+            help="Seconds of an epoch, a multiple of a step of the rates; default 900, or the next multiple above it.",
+        ),
+    ] = None,
     horizon: Annotated[int, typer.Option("--horizon", min=1, max=10_000, help="Epochs to plan.")] = 96,
     level: Annotated[
         float | None,
@@ -112,9 +120,10 @@ def plan(
         raise StreamTuneError(f"--level must be between 0 and 1, but got {level:g}")
     if changes not in ("job", "instance"):
         raise StreamTuneError(f"--changes must be job or instance, but got '{changes}'")
-    answer, foreseen, ahead, past = _planned(
-        job, forecast, history, epoch, horizon, level, headroom, capacity, selectivity, current, prices, changes
-    )
+    with err.status("looking at the job's past…"):
+        answer, foreseen, ahead, past = _planned(
+            job, forecast, history, epoch, horizon, level, headroom, capacity, selectivity, current, prices, changes
+        )
     if picture is not None:
         from streamtune.provisioning.pictures import draw_plan
 
@@ -124,6 +133,8 @@ def plan(
         print_json(answer)
     else:
         _print(answer, ahead)
+    if ahead.short_epochs:
+        raise typer.Exit(1)
 
 
 # What only one of the two questions looks at.
@@ -158,7 +169,7 @@ def _planned(
     job: str,
     source: str,
     history: str | None,
-    epoch_s: float,
+    epoch_s: float | None,
     horizon: int,
     level: float | None,
     headroom: float,
@@ -172,6 +183,7 @@ def _planned(
     from streamtune.cli.options import current_config
     from streamtune.cli.plan_sources import capacities_of, rates_of
     from streamtune.forecasts.selection import FORECASTERS, choose, forecast
+    from streamtune.forecasts.series import MOMENTS
     from streamtune.forecasts.settings import ForecastSettings
     from streamtune.provisioning.ahead import plan_ahead
     from streamtune.provisioning.prices import PriceList, load_prices
@@ -182,7 +194,7 @@ def _planned(
     # What is small is read first: a wrong name is refused before a forecast is made.
     costs = load_prices(prices) if prices else PriceList()
     degrees = parse_plan(current, spec.job)
-    past = rates_of(source, history, spec.job, epoch_s)
+    past = rates_of(source, history, spec.job, _EPOCH_S if epoch_s is None else epoch_s)
     series = _in_epochs(past, epoch_s)
     capacities = capacities_of(spec, _capacities(capacity, spec.job), parse_selectivities(selectivity, spec.job))
     running = {key: degrees[key] for key in capacities}
@@ -199,7 +211,7 @@ def _planned(
     rates = foreseen.at(level)
     ahead = plan_ahead(rates, capacities, running, costs, series.step_s, settings, float(series.values[-1]))
     peak = plan_ahead([float(rates.max())] * horizon, capacities, running, costs, series.step_s, settings)
-    answer = {
+    answer: dict[str, Any] = {
         "job": spec.job.name,
         "forecast": {key: value for key, value in foreseen.as_dict().items() if key != "quantiles"},
         "held_steps": past.held,
@@ -209,22 +221,36 @@ def _planned(
         **ahead.as_dict(),
         "next_change": _change(ahead, running),
         "peak_cost": peak.cost,
-        "saves": 1 - ahead.cost / peak.cost if peak.cost > 0 else 0.0,
+        "covered": ahead.covered,
+        # What falls short is no cheaper way to do the same.
+        "saves": None if ahead.short_epochs else 1 - ahead.cost / peak.cost if peak.cost > 0 else 0.0,
     }
+    if foreseen.start_s >= MOMENTS:
+        begins = [foreseen.start_s + epoch * ahead.epoch_s for epoch in range(horizon)]
+        answer["plan"] = [{"start_s": start, **row} for start, row in zip(begins, answer["plan"], strict=True)]
     return answer, foreseen, ahead, series
 
 
-def _in_epochs(past: RateSeries, epoch_s: float) -> RateSeries:
-    """The highest rate of each epoch; rates that are coarser stay as they are, which is said."""
-    if epoch_s >= past.step_s:
-        return past.coarser(epoch_s) if epoch_s > past.step_s else past
-    err.print(
-        f"the rates are one per {past.step_s:g} s, and so are the plan's epochs: --epoch {epoch_s:g} is shorter",
-        style="yellow",
-        highlight=False,
-        soft_wrap=True,
-    )
-    return past
+def _in_epochs(past: RateSeries, asked_s: float | None) -> RateSeries:
+    """The highest rate of each epoch; rates that are coarser stay as they are. What was not asked for is said."""
+    from streamtune.errors import StreamTuneError
+
+    step, wanted = past.step_s, _EPOCH_S if asked_s is None else asked_s
+    steps = max(1, math.ceil(wanted / step - 1e-6)) if asked_s is None else max(1, round(wanted / step))
+    if asked_s is not None and asked_s > step and abs(steps * step - asked_s) > 1e-6 * asked_s:
+        raise StreamTuneError(
+            f"--epoch {asked_s:g}: the rates are one per {step:g} s, which do not make up such epochs: "
+            f"give a multiple of {step:g}, such as {steps * step:g}"
+        )
+    if steps * step > wanted * (1 + 1e-6):
+        shorter = "" if asked_s is None else f": --epoch {asked_s:g} is shorter"
+        err.print(
+            f"the rates are one per {step:g} s, and the plan's epochs are {steps * step:g} s{shorter}",
+            style="yellow",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return past.coarser(steps * step) if steps > 1 else past
 
 
 def _capacities(text: str | None, job: Any) -> dict[str, float]:
@@ -257,26 +283,48 @@ def _print(answer: dict[str, Any], ahead: AheadPlan) -> None:
     )
     if answer["learnt_level"] is not None:
         out.print(answer["learnt_level"]["said"], highlight=False, soft_wrap=True)
+    if answer["held_steps"]:
+        steps = "1 step" if answer["held_steps"] == 1 else f"{answer['held_steps']:,} steps"
+        held = "keeps" if answer["held_steps"] == 1 else "keep"
+        out.print(f"{steps} without an observation {held} the rate before", highlight=False, soft_wrap=True)
+    out.print(_table(ahead))
+    saves = "" if answer["saves"] is None else f"; {100 * answer['saves']:.0f} % cheaper than the peak all the time"
+    hours = f"{answer['instance_hours']:,.1f} instance-hours"
+    out.print(
+        f"cost {answer['cost']:,.4g}, {hours}, {answer['changes']} changes{saves}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    _print_short(ahead)
+
+
+def _table(ahead: AheadPlan) -> Table:
+    """A row for every change."""
     table = Table()
     table.add_column("from", justify="right")
     for key in ahead.operators:
         table.add_column(plain(key), justify="right")
     last = None
-    for epoch, row in enumerate(answer["plan"]):
+    for epoch, row in enumerate(ahead.counts.tolist()):
         if row != last:
-            seconds = epoch * ahead.epoch_s
-            table.add_row(f"+{seconds / 3600:.2f} h", *(str(row[key]) for key in ahead.operators))
+            table.add_row(f"+{epoch * ahead.epoch_s / 3600:.2f} h", *map(str, row))
             last = row
-    out.print(table)
-    out.print(
-        f"cost {answer['cost']:,.4g}, {answer['instance_hours']:,.1f} instance-hours, {answer['changes']} changes; "
-        f"{100 * answer['saves']:.0f} % cheaper than the peak all the time",
-        highlight=False,
-        soft_wrap=True,
-    )
-    for key in ahead.short:
-        err.print(
-            f"operator '{plain(key)}' needs more than its limit at the peak: raise max_parallelism",
-            style="yellow",
-            highlight=False,
-        )
+    return table
+
+
+def _print_short(ahead: AheadPlan) -> None:
+    """In how many epochs the rate is not served, and which operators are short by how much."""
+    if not ahead.short_epochs or ahead.needed is None:
+        return
+    epochs = f"{ahead.short_epochs:,} of {len(ahead.counts):,} epochs"
+    err.print(f"the rate is not served in {epochs}:", style="red", highlight=False, soft_wrap=True)
+    for column, key in enumerate(ahead.operators):
+        needed, has = int(ahead.needed[:, column].max()), int(ahead.counts[:, column].max())
+        if key in ahead.short:
+            err.print(
+                f"operator '{plain(key)}' needs up to {needed:,} instances and may have {has:,}: "
+                "raise max_parallelism, or make an instance do more",
+                style="red",
+                highlight=False,
+                soft_wrap=True,
+            )

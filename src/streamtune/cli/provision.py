@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from streamtune.provisioning.oprpm.model import OperatorModel
     from streamtune.provisioning.plans import ProvisionPlan
     from streamtune.provisioning.prices import PriceList, SizeAdvice
-    from streamtune.provisioning.sampling.samples import Provision
+    from streamtune.provisioning.sampling.samples import Provision, Sampler
 
 app = typer.Typer(
     name="provision",
@@ -26,16 +27,24 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_SECONDS_HELP = (
+    "Time to spend at most; default 8, or 52 above 2,000 epochs × sizes. With another --method than exact, "
+    "for the bound that its gap is measured by: default 2."
+)
+_BOUND_S = 2.0
+# Names, not imports of what is slow to load; tests hold them against the models that there are.
+_MODEL_HELP = (
+    "ours (the best by cross-validation), or one of forest, svr, adaboost, gbdt, xgboost, monotone-boosting, "
+    "gaussian-process, monotone-spline, physical."
+)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
-@app.command()
+@app.command(short_help="The cheapest instances of each size in each epoch.")
 def plan(
     problem: Annotated[Path, typer.Argument(help="Problem file: sizes, start_cost, stop_cost, workload, initial.")],
     method: Annotated[str, typer.Option(help="exact, qcesa (the paper's), cba:SIZE (one size) or peak.")] = "exact",
-    seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Time to spend at most; default 8, or 52 above 2,000 epochs × sizes.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=0.1, help=_SECONDS_HELP)] = None,
     gap: Annotated[float, typer.Option(min=0, max=1, help="Stop early at this proven gap.")] = 0.001,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Draws the order of the search.")] = 0,
     as_json: JsonOption = False,
@@ -62,7 +71,8 @@ def plan(
     settings = SolverSettings(seconds=seconds, gap=min(gap, 0.999), seed=seed)
     if seconds is None:  # compiling for the first time is part of what the user waits for
         spent = time.monotonic() - begun
-        settings = settings.replace(seconds=max(1.0, settings.time_for(wanted.epochs * len(wanted.sizes)) - spent))
+        whole = settings.time_for(wanted.epochs * len(wanted.sizes)) - spent
+        settings = settings.replace(seconds=max(1.0, whole) if method == "exact" else _BOUND_S)
     found = plan_by(method, wanted, settings)
     if as_json:
         print_json(found.as_dict())
@@ -100,7 +110,7 @@ def print_plan(found: ProvisionPlan) -> None:
         err.print("nothing has to run: the workload is 0 in every epoch", style="dim")
 
 
-@app.command()
+@app.command(short_help="Measure one instance with how much CPU and memory.")
 def sample(
     operator: Annotated[str, typer.Argument(help="CO1, CO2 (compute-bound), CMO1 or CMO2 (with state in memory).")],
     target: Annotated[Path, typer.Option("--out", help="File of the samples to write (JSON).")],
@@ -108,9 +118,14 @@ def sample(
     smallest: Annotated[str, typer.Option(help="Smallest provision, CORES:MIB.")] = "0.1:20",
     largest: Annotated[str, typer.Option(help="Largest provision, CORES:MIB.")] = "1.2:96",
     steps: Annotated[int, typer.Option(min=2, max=1000, help="Provisions on the ladder between them.")] = 16,
-    state_mb: Annotated[float, typer.Option(min=1, help="MiB of state of CMO1 and CMO2.")] = 48.0,
+    state_mb: Annotated[
+        float | None,
+        typer.Option(min=1, help="MiB of state of CMO1 and CMO2; default 48, with --simulated the calibrated."),
+    ] = None,
     simulated: Annotated[bool, typer.Option("--simulated", help="Sample calibrated physics, not a process.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the simulator's noise.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=LARGEST_SEED, help="Of the noise of --simulated; default 0.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure what one instance does with how much CPU and memory, under real limits (control groups, as root).
@@ -121,21 +136,16 @@ def sample(
       streamtune provision sample CO1 --algorithm fssa:2 --largest 1.6:96 --out co1.json
       streamtune provision sample CMO2 --simulated --out cmo2.json
     """
-    from streamtune.labs.sampling import OPERATORS, ProcessSampler, check_provision
+    from streamtune.labs.sampling import check_provision
     from streamtune.provisioning.problem import ProvisioningError
     from streamtune.provisioning.sampling.algorithms import dsa, fssa, ladder, ours
-    from streamtune.provisioning.sampling.physics import KNOWN, SimulatedSampler
-    from streamtune.provisioning.sampling.samples import Sampler, write_samples
+    from streamtune.provisioning.sampling.samples import write_samples
 
-    if operator not in OPERATORS:
-        raise ProvisioningError(f"unknown operator '{operator}': choose from {', '.join(OPERATORS)}")
     rungs = ladder(_provision(smallest, "--smallest"), _provision(largest, "--largest"), steps)
     if not simulated:  # before the first of them is measured
         for rung in (rungs[0], rungs[-1]):
             check_provision(rung)
-    sampler: Sampler = (
-        SimulatedSampler(KNOWN[operator], seed=seed) if simulated else ProcessSampler(operator, state_mb=state_mb)
-    )
+    sampler = _sampler(operator, simulated, state_mb, seed)
     name, _, step = algorithm.partition(":")
     if name == "ours" and not step:
         found = ours(rungs, sampler)
@@ -151,7 +161,8 @@ def sample(
     if as_json:
         print_json({"operator": operator, **notes, "samples": rows, "file": str(target)})
         return
-    table = Table(title=f"{operator}: {len(found)} samples in {sum(one.seconds for one in found):.1f} s")
+    count = "1 sample" if len(found) == 1 else f"{len(found)} samples"
+    table = Table(title=f"{operator}: {count} in {sum(one.seconds for one in found):.1f} s")
     for heading in ("cores", "MiB", "records/s", "spread", "cores used"):
         table.add_column(heading, justify="right")
     for one in sorted(found, key=lambda each: each.cpu):
@@ -162,24 +173,47 @@ def sample(
     out.print(table)
 
 
+def _sampler(operator: str, simulated: bool, state_mb: float | None, seed: int | None) -> Sampler:
+    """What measures; an option that it would not look at is refused."""
+    from streamtune.labs.sampling import OPERATORS, ProcessSampler
+    from streamtune.provisioning.problem import ProvisioningError
+    from streamtune.provisioning.sampling.physics import KNOWN, SimulatedSampler
+
+    if operator not in OPERATORS:
+        raise ProvisioningError(f"unknown operator '{operator}': choose from {', '.join(OPERATORS)}")
+    if state_mb is not None and not operator.startswith("CMO"):
+        raise ProvisioningError(f"--state-mb: {operator} has no state, CMO1 and CMO2 have: leave it out")
+    if not simulated:
+        if seed is not None:
+            raise ProvisioningError("--seed is of the simulator's noise: add --simulated, or leave it out")
+        return ProcessSampler(operator, state_mb=48.0 if state_mb is None else state_mb)
+    physics = KNOWN[operator]
+    if state_mb is not None:
+        physics = physics.model_copy(update={"state_mb": state_mb})
+    return SimulatedSampler(physics, seed=seed or 0)
+
+
 def _provision(text: str, option: str) -> Provision:
     from pydantic import ValidationError
 
-    from streamtune.provisioning.problem import ProvisioningError
+    from streamtune.provisioning.problem import MOST_CORES, MOST_MIB, ProvisioningError, fits_nowhere
     from streamtune.provisioning.sampling.samples import Provision
 
     cpu, _, memory = text.partition(":")
     try:
-        return Provision(cpu=float(cpu), memory_mb=float(memory))
+        found = Provision(cpu=float(cpu), memory_mb=float(memory))
     except (ValueError, ValidationError) as error:
         raise ProvisioningError(f"{option}: expected CORES:MIB such as 0.5:64, but got {text!r}") from error
+    if found.cpu > MOST_CORES or found.memory_mb > MOST_MIB:
+        raise ProvisioningError(f"{option}: {text} {fits_nowhere(found.cpu, found.memory_mb)}")
+    return found
 
 
-@app.command()
+@app.command(short_help="Learn an operator's performance from its samples.")
 def train(
     samples: Annotated[Path, typer.Argument(help="File that 'streamtune provision sample' wrote.")],
     target: Annotated[Path, typer.Option("--out", help="Folder of the model to write.")],
-    model: Annotated[str, typer.Option(help="ours (best by cross-validation), or a name: forest, svr…")] = "ours",
+    model: Annotated[str, typer.Option(help=_MODEL_HELP)] = "ours",
     update: Annotated[
         Path | None,
         typer.Option(help="A model to renew: its samples of other provisions are kept, moved by the change seen."),
@@ -210,7 +244,7 @@ def train(
     _print_model(found, as_json)
 
 
-@app.command()
+@app.command(short_help="Whether new samples still fit a model.")
 def check(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     samples: Annotated[Path, typer.Argument(help="New samples, a file that 'streamtune provision sample' wrote.")],
@@ -236,7 +270,7 @@ def check(
     if as_json:
         print_json({"operator": operator, "samples": len(taken), "fits": told is None, "said": told})
     else:
-        fits = f"{plain(operator)}: the model fits all {len(taken)} samples"
+        fits = f"{plain(operator)}: the model fits {'the sample' if len(taken) == 1 else f'all {len(taken)} samples'}"
         out.print(fits if told is None else plain(told), highlight=False, soft_wrap=True)
     if told is not None:
         raise typer.Exit(1)
@@ -255,7 +289,7 @@ def _model_of(folder: Path, operator: str, samples: Path, count: int) -> Operato
     return found
 
 
-@app.command()
+@app.command(short_help="What a model rests on, and what it predicts.")
 def show(
     model: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     provisions: Annotated[list[str] | None, typer.Option("--at", help="Predict at CORES:MIB; may be repeated.")] = None,
@@ -285,6 +319,9 @@ def show(
 def _print_model(
     model: OperatorModel, as_json: bool, at: list[Provision] | None = None, prices: PriceList | None = None
 ) -> None:
+    from streamtune.provisioning.problem import cores
+    from streamtune.provisioning.sampling.samples import told
+
     predicted = model.performance(at).tolist() if at else []
     advice = None if prices is None else _advice(model, at or [], prices)
     answer = {
@@ -294,7 +331,7 @@ def _print_model(
         "error": model.error,
         "errors": model.errors,
         "predicted": [
-            {"cpu": one.cpu, "memory_mb": one.memory_mb, "performance_per_s": rate}
+            {**one.model_dump(), "performance_per_s": rate, "sampled": model.knows(one)}
             for one, rate in zip(at or [], predicted, strict=True)
         ],
         **({} if prices is None else {"advice": None if advice is None else advice.model_dump()}),
@@ -302,22 +339,31 @@ def _print_model(
     if as_json:
         print_json(answer)
         return
+    error = f"relative error {100 * model.error:.1f} % by cross-validation"
     out.print(
         f"{plain(model.operator)}: {model.name} of {len(model.samples)} samples, "
-        f"relative error {100 * model.error:.1f} % by cross-validation",
+        f"{error if math.isfinite(model.error) else 'relative error unknown: too few samples to leave some out'}",
         highlight=False,
         soft_wrap=True,
     )
     for one, rate in zip(at or [], predicted, strict=True):
-        out.print(f"{one.cpu:g} cores, {one.memory_mb:g} MiB: {rate:,.0f} records/s", highlight=False)
+        guess = "" if model.knows(one) else f"; outside what was sampled ({_box(model)}): a guess"
+        out.print(f"{told(one)}: {rate:,.0f} records/s{guess}", highlight=False, soft_wrap=True)
+    if prices is not None and advice is None:
+        out.print("no size serves anything: name others with --at", highlight=False)
     if advice is not None:
         out.print(
-            f"cheapest per record: {advice.cpu:g} cores, {advice.memory_mb:g} MiB, "
+            f"cheapest per record: {cores(advice.cpu)}, {advice.memory_mb:g} MiB, "
             f"{advice.per_million_records:.4g} per million records. On Flink: the size of a TaskManager "
             "with one slot, plus what Flink itself needs",
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _box(model: OperatorModel) -> str:
+    low, high = model.sampled
+    return f"{low.cpu:g} to {high.cpu:g} cores, {low.memory_mb:g} to {high.memory_mb:g} MiB"
 
 
 def _advice(model: OperatorModel, at: list[Provision], prices: PriceList) -> SizeAdvice | None:

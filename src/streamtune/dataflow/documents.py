@@ -41,9 +41,9 @@ def read_document(path: Path) -> Any:
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """The text of a file that is not too large to be written by hand."""
+    """The text of a file that is not too large to be written by hand, without the mark that Windows puts first."""
     try:
-        return read_bytes(path, most_bytes).decode("utf-8")
+        return read_bytes(path, most_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DocumentError("is not UTF-8 text: check the path") from error
 
@@ -72,7 +72,7 @@ def read_rows(path: Path) -> list[tuple[int, list[str]]]:
     """
     content = read_bytes(path, MOST_CSV_BYTES)
     try:
-        text = (_unpacked(content) if path.suffix == ".gz" else content).decode("utf-8")
+        text = (_unpacked(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text))
         rows = [(reader.line_num, row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:

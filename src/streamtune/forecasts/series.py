@@ -16,6 +16,10 @@ from streamtune.errors import StreamTuneError
 
 Floats = npt.NDArray[np.float64]
 DAY_S = 86_400.0
+MOMENTS = 365 * DAY_S  # smaller times are seconds since some beginning, not moments
+_MOST_SECONDS = 1e11  # since 1970: the year 5138
+_NATURAL = (1.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 21_600.0, DAY_S)
+_NEAR = 0.02
 
 
 class ForecastError(StreamTuneError):
@@ -81,16 +85,19 @@ def series_of(
     [5.0, 7.0, 7.0, 9.0]
     """
     if len(moments) < 2:
-        raise ForecastError(f"{place}: {len(moments)} rates are no series: at least 2 are needed to foresee anything")
+        told = "one rate is no series" if moments else "there is no rate"
+        raise ForecastError(f"{place}: {told}: at least 2 are needed to foresee anything")
     ordered = sorted(moments)
     for when, rate in ordered:
         if not math.isfinite(rate) or rate < 0:
             raise ForecastError(f"{place}: the rate at {_moment(when)} must be finite and at least 0, but got {rate:g}")
+    if ordered[-1][0] > _MOST_SECONDS:
+        raise ForecastError(f"{place}: the time {ordered[-1][0]:g} is no number of seconds: milliseconds? Give seconds")
     times = np.array([when for when, _ in ordered])
     rates = np.array([rate for _, rate in ordered])
     gaps = np.diff(times)
     rising = np.sort(gaps[gaps > 0])  # the lower median: the mean of two gaps would be the length of neither
-    step = float(rising[(len(rising) - 1) // 2]) if step_s is None and len(rising) else (step_s or 0.0)
+    step = natural_step(float(rising[(len(rising) - 1) // 2])) if step_s is None and len(rising) else (step_s or 0.0)
     if step <= 0:
         raise ForecastError(f"{place}: all {len(moments)} rates have the same time: nothing can be foreseen from them")
     # Stamps jitter around their grid: round to the nearest step instead of cutting off.
@@ -111,6 +118,16 @@ def series_of(
     return RateSeries(values, step, float(times[0]), int((count == 0).sum()))
 
 
+def natural_step(seconds: float) -> float:
+    """The step that was meant, where stamps jitter.
+
+    >>> natural_step(59.982), natural_step(298.0), natural_step(77.0)
+    (60.0, 300.0, 77.0)
+    """
+    nearest = min(_NATURAL, key=lambda step: abs(step - seconds))
+    return nearest if abs(nearest - seconds) <= _NEAR * nearest else seconds
+
+
 def read_series(path: Path, *, step_s: float | None = None, longest_gap: int = 12) -> RateSeries:
     """A CSV (also .gz) with a time and a rate per line; the first line may be a header.
 
@@ -124,7 +141,7 @@ def read_series(path: Path, *, step_s: float | None = None, longest_gap: int = 1
     moments: list[tuple[float, float]] = []
     for place, (line, row) in enumerate(rows):
         try:
-            moments.append((factor * _seconds(row[0]), float(row[1])))
+            moments.append((factor * seconds_of(row[0]), float(row[1])))
         except (ValueError, IndexError):
             if place > 0 or not is_heading(row[1]):
                 text = ",".join(row)
@@ -139,7 +156,8 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
         raise ForecastError(f"{path} {error.problem}") from error
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
+    """A number of seconds, or an ISO date and time (UTC where it does not say)."""
     try:
         return float(text)
     except ValueError:
@@ -148,7 +166,7 @@ def _seconds(text: str) -> float:
 
 
 def _moment(seconds: float) -> str:
-    if seconds < 365 * DAY_S:
+    if seconds < MOMENTS:
         return f"{seconds:g} s"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 

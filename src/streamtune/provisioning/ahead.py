@@ -62,6 +62,17 @@ class AheadPlan:
     cost: float
     changes: int
     short: tuple[str, ...]  # operators whose limit is below what the rate needs
+    needed: Counts | None = None  # epochs × operators: what a limit may cut, where that is known
+
+    @property
+    def short_epochs(self) -> int:
+        """In so many epochs some operator has fewer instances than the rate needs."""
+        return 0 if self.needed is None else int((self.counts < self.needed).any(axis=1).sum())
+
+    @property
+    def covered(self) -> float:
+        """The share of the others."""
+        return 1 - self.short_epochs / len(self.counts)
 
     @property
     def instance_hours(self) -> float:
@@ -124,7 +135,9 @@ def plan_ahead(
     if wanted.ndim != 1 or len(wanted) == 0 or not np.isfinite(wanted).all() or (wanted < 0).any():
         raise ProvisioningError("a plan needs at least one rate, each finite and at least 0")
     wanted = held_up(wanted, last_rate or 0.0, epoch_s, settings) * (1 + settings.headroom)
-    needed, short = needed_instances(wanted, capacities, settings.largest)
+    whole, _ = needed_instances(wanted, capacities, None)
+    needed = whole if settings.largest is None else np.minimum(whole, settings.largest)
+    short = tuple(key for column, key in enumerate(capacities) if (whole[:, column] > needed[:, column]).any())
     now = np.array([current[key] for key in capacities], dtype=np.int64)
     price = prices.instance_per_epoch(epoch_s)
     if settings.changes == "job":
@@ -141,7 +154,8 @@ def plan_ahead(
         if settings.changes == "job"
         else prices.start * np.maximum(change, 0).sum() + prices.stop * np.maximum(-change, 0).sum()
     )
-    return AheadPlan(tuple(capacities), counts, epoch_s, float(price * counts.sum() + turned), changes, short)
+    cost = float(price * counts.sum() + turned)
+    return AheadPlan(tuple(capacities), counts, epoch_s, cost, changes, short, whole)
 
 
 def held_up(rates: Floats, last_rate: float, epoch_s: float, settings: AheadSettings) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from streamtune.provisioning.envelope import undominated
 from streamtune.provisioning.levels import needed_counts, plan_one_size
 from streamtune.provisioning.plans import ProvisionPlan, checked_plan
-from streamtune.provisioning.problem import Problem, ProvisioningError
+from streamtune.provisioning.problem import SLACK, Problem, ProvisioningError
 from streamtune.provisioning.programme import Instance, Programme, affordable_states
 from streamtune.provisioning.qcesa import plan_qcesa
 from streamtune.provisioning.search import STEPS_A_SECOND, Found, search
@@ -21,6 +21,7 @@ Counts = npt.NDArray[np.int64]
 _RIVALS_SHARE = 0.4  # of the time, at most, for each plan that ours must not cost more than
 _PEAK_SECONDS = 2.0
 _LEAST_SEARCH = 0.2
+_WEAK = 1e-4  # of the strongest size's performance: so many instances make lattices too large
 
 
 def plan_exact(problem: Problem, settings: SolverSettings | None = None) -> ProvisionPlan:
@@ -84,6 +85,32 @@ def _dismiss_useless(whole: Instance, counts: Counts) -> float:
     return cost
 
 
+def _without_weak(instance: Instance, steps: float) -> Found | None:
+    """The optimum, where sizes far weaker than the strongest cannot be part of a plan that is cheaper without them.
+
+    A plan that costs no more than c holds at most c / price instances of a size in any epoch: those of all weak sizes
+    together serve at most c times their best performance per price. So what serves the rest without them is a bound.
+    """
+    is_weak = instance.performance < _WEAK * instance.performance.max()
+    if instance.initial is not None:
+        is_weak &= instance.initial == 0
+    if not is_weak.any() or (instance.price[is_weak] == 0).any():
+        return None
+    per_price = float((instance.performance[is_weak] / instance.price[is_weak]).max())
+    strong = np.flatnonzero(~is_weak)
+    counts = np.zeros((instance.epochs, instance.sizes), dtype=np.int64)
+    cost, served = np.inf, 0.0
+    for _ in range(2):
+        part = instance.only(strong, np.maximum(instance.workload - served, 0.0))
+        programme = Programme.of(part, part.limits(), affordable_states(part, steps / 2))
+        if programme is None:
+            return None
+        value, plan = programme.solve()
+        if served == 0:
+            counts[:, strong], cost, served = plan, value, value * per_price
+    return Found(counts, cost) if value >= cost * (1 - SLACK) else None
+
+
 def _solve(instance: Instance, problem: Problem, settings: SolverSettings) -> tuple[Found, list[Counts]]:
     """A plan with its bound, and what it has to be compared with where it is not the optimum."""
     begun = time.perf_counter()
@@ -101,6 +128,9 @@ def _solve(instance: Instance, problem: Problem, settings: SolverSettings) -> tu
     if programme is not None:
         value, counts = programme.solve()
         return Found(counts, value), []
+    found = _without_weak(instance, steps)
+    if found is not None:
+        return found, []
     rivals = _rivals(problem, _RIVALS_SHARE * seconds)
     left = max(begun + seconds - time.perf_counter(), _LEAST_SEARCH * seconds)
     return search(instance, limits, left, settings.gap, settings.seed), rivals

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from streamtune.frozen import Frozen
+from streamtune.provisioning.checking import checked
 from streamtune.provisioning.problem import ProvisioningError, Size, read_values
 from streamtune.provisioning.sampling.samples import Provision
 
@@ -49,12 +50,7 @@ def load_prices(path: Path) -> PriceList:
     data = read_values(path)
     if not isinstance(data, dict):
         raise ProvisioningError(f"{path}: must be a mapping such as per_core_hour: 0.04")
-    try:
-        return PriceList.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise ProvisioningError(f"{path}: {place}: {first['msg']}, but got {first['input']!r}") from error
+    return checked(PriceList, data, path)
 
 
 def sizes_for(

@@ -6,17 +6,34 @@ import math
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from streamtune.dataflow.documents import DocumentError, is_heading, read_document, read_rows
+from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 
 SLACK = 1e-9  # relative: eleven instances of 0.1 records/s serve 1.1 records/s
 
+MOST_INSTANCES = 1_000_000
+MOST_CORES, MOST_MIB = 1024, 64 * 2**20  # of any machine that there is
+
 
 class ProvisioningError(StreamTuneError):
     """A problem that cannot be read, or that no plan can solve."""
+
+
+def cores(number: float) -> str:
+    """
+    >>> cores(1), cores(0.5)
+    ('1 core', '0.5 cores')
+    """
+    return "1 core" if number == 1 else f"{number:g} cores"
+
+
+def fits_nowhere(cpu: float, memory_mb: float) -> str:
+    """What is said about more than any machine has."""
+    most = f"none has more than {MOST_CORES:,} cores or {MOST_MIB // 2**20} TiB"
+    return f"({cores(cpu)}, {memory_mb:g} MiB) fits on no machine: {most}. Check the units"
 
 
 class Size(Frozen):
@@ -67,18 +84,23 @@ class Problem(Frozen):
                 raise ValueError(f"initial: there is no size '{name}': the sizes are {', '.join(names)}")
             if count < 0:
                 raise ValueError(f"initial: '{name}' must be at least 0, but got {count}")
+            if count > MOST_INSTANCES:
+                raise ValueError(f"initial: '{name}' must be at most {MOST_INSTANCES:,}, but got {count:,}")
         self._check_machine()
         self._check_served()
         return self
 
     def _check_machine(self) -> None:
+        for size in self.sizes:
+            if size.cpu > MOST_CORES or size.memory_mb > MOST_MIB:
+                raise ValueError(f"size '{size.name}' {fits_nowhere(size.cpu, size.memory_mb)}")
         if self.largest_machine is None:
             return
         for size in self.sizes:
             if size.cpu > self.largest_machine.cpu or size.memory_mb > self.largest_machine.memory_mb:
                 raise ValueError(
-                    f"size '{size.name}' ({size.cpu:g} cores, {size.memory_mb:g} MiB) fits on no machine: the "
-                    f"largest has {self.largest_machine.cpu:g} cores and {self.largest_machine.memory_mb:g} MiB"
+                    f"size '{size.name}' ({cores(size.cpu)}, {size.memory_mb:g} MiB) fits on no machine: the "
+                    f"largest has {cores(self.largest_machine.cpu)} and {self.largest_machine.memory_mb:g} MiB"
                 )
 
     def _check_served(self) -> None:
@@ -89,7 +111,7 @@ class Problem(Frozen):
                 "every size has a performance of 0"
             )
         strongest = max(size.performance_per_s for size in self.sizes)
-        if peak > 0 and peak / strongest > 1e6:
+        if peak > 0 and peak / strongest > MOST_INSTANCES:
             raise ValueError(
                 f"the workload of epoch {self.workload.index(peak)} ({peak:g} records/s) needs more than a million "
                 f"instances of the strongest size ({strongest:g} records/s): check the units of both"
@@ -126,42 +148,16 @@ def load_problem(path: Path) -> Problem:
 
 def problem_of(data: dict[str, Any], path: Path) -> Problem:
     """Check what was read; every error names the file and the field."""
+    from streamtune.provisioning.checking import checked
+
     if isinstance(data.get("workload"), str):
+        from streamtune.provisioning.workload import read_workload
+
         try:
             data = {**data, "workload": read_workload(path.parent / data["workload"])}
         except ProvisioningError as error:
             raise ProvisioningError(f"{path}: workload: {error}") from error
-    try:
-        return Problem.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        problem = first["msg"].removeprefix("Value error, ")
-        got = "" if isinstance(first["input"], (dict, list)) or not place else f", but got {first['input']!r}"
-        raise ProvisioningError(f"{path}: {f'{place}: ' if place else ''}{problem}{got}") from error
-
-
-def read_workload(path: Path) -> list[float]:
-    """The last column of a CSV, one row per epoch; a header is skipped, a gap or a word is refused with its line."""
-    try:
-        rows = read_rows(path)
-    except DocumentError as error:
-        raise ProvisioningError(f"{path} {error.problem}") from error
-    values: list[float] = []
-    for place, (line, row) in enumerate(rows):
-        last = row[-1].strip() if row else ""
-        try:
-            values.append(float(last))
-        except ValueError:
-            if place == 0 and is_heading(last):
-                continue
-            got = repr(last) if last else "nothing"
-            raise ProvisioningError(
-                f"{path}, line {line}: expected records/s, but got {got}. Fill the gap or remove the epoch"
-            ) from None
-    if not values:
-        raise ProvisioningError(f"{path} holds no workload: it needs one number per epoch")
-    return values
+    return checked(Problem, data, path)
 
 
 def read_values(path: Path) -> Any:

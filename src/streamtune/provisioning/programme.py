@@ -18,6 +18,8 @@ Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _SHARE_BITS = 40
 _MOST_PARTS = 5000
+_NOTHING = 1e-15  # of the strongest size's performance: what no number of instances makes up for
+_BUILDING = 100  # elementary steps to make and sort one vector, per size: about 130 ns
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class Instance:
     def of(cls, problem: Problem) -> Instance:
         workload = np.array(problem.workload, dtype=np.float64)
         start, stop = problem.start_cost, problem.stop_cost
-        return cls(performances(problem), prices(problem), start, stop, workload, initial_counts(problem))
+        performance = performances(problem)
+        performance[performance < _NOTHING * performance.max()] = 0.0
+        return cls(performance, prices(problem), start, stop, workload, initial_counts(problem))
 
     @property
     def epochs(self) -> int:
@@ -148,7 +152,7 @@ class Programme:
 
 
 def affordable_states(instance: Instance, steps: float, most_bytes: float = 1.5e9) -> int:
-    """How large a lattice may be for one solution of about ``steps`` elementary steps."""
-    by_time = steps / (2 * instance.epochs * instance.sizes)
+    """How large a lattice may be for one solution of about ``steps`` elementary steps, its building included."""
+    by_time = steps / ((2 * instance.epochs + _BUILDING) * instance.sizes)
     by_memory = most_bytes / (2 * instance.epochs + 12 * instance.sizes + 32)
     return max(1, int(min(by_time, by_memory)))

@@ -24,6 +24,7 @@ from streamtune.provisioning.programme import Instance
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _CELL_TRIALS = 400
+_MOST_CELLS = 2.0**53  # more do not fit into any memory, nor, in the end, into an integer
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Quotient:
         cell = _fitting_cell(performance, highest * modulus / images)
         cells = np.maximum(1, np.ceil(performance / cell - SLACK)).astype(np.int64)
         stretch = float((cells * cell / performance).max())
-        top = np.ceil((limits + performance.max()) / cell * stretch).astype(np.int64) + 2
+        high = np.ceil((limits + performance.max()) / cell * stretch)
+        top = np.minimum(high, _MOST_CELLS).astype(np.int64) + 2
         weights = np.random.default_rng(seed).integers(0, modulus, instance.sizes)
         needed = np.ceil(instance.workload / cell * (1 - SLACK) - SLACK).astype(np.int64)
         return cls(instance, cells, weights, modulus, needed, top)

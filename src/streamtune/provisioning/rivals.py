@@ -25,10 +25,13 @@ def plan_cba(problem: Problem, size_name: str) -> ProvisionPlan:
     """
     begun = time.perf_counter()
     size = problem.size(size_name)
-    if size.performance_per_s == 0 and max(problem.workload) > 0:
-        raise ProvisioningError(f"cba:{size_name} cannot serve the workload: the size's performance is 0")
     column = [one.name for one in problem.sizes].index(size_name)
-    counts = single_size_plan(Instance.of(problem), column) if max(problem.workload) > 0 else _nothing(problem)
+    instance = Instance.of(problem)
+    if instance.performance[column] == 0 and max(problem.workload) > 0:
+        raise ProvisioningError(
+            f"cba:{size_name} cannot serve the workload: the size's performance is {size.performance_per_s:g}"
+        )
+    counts = single_size_plan(instance, column) if max(problem.workload) > 0 else _nothing(problem)
     return checked_plan(problem, counts, f"cba:{size_name}", 0.0, time.perf_counter() - begun)
 
 

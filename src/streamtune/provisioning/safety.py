@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamtune.forecasts.base import Forecaster
+from streamtune.forecasts.selection import SLOW
 from streamtune.forecasts.series import RateSeries
 from streamtune.provisioning.ahead import Capacity, needed_instances, plan_ahead
 from streamtune.provisioning.prices import PriceList
@@ -22,6 +23,7 @@ from streamtune.provisioning.settings import AheadSettings
 Floats = npt.NDArray[np.float64]
 USUAL = 0.95  # where there is too little past to learn from
 _LEAST_EPOCHS, _MOST_EPOCHS = 12, 192  # of the past to live through
+_SLOW_EVERY = 6
 _HORIZON = 12  # epochs: what lies further ahead hardly moves the first of them
 
 
@@ -78,8 +80,7 @@ def learnt_level(
     if epochs < _LEAST_EPOCHS:
         return LearntLevel(USUAL, (), 0, settings.cover)
     levels = tuple(sorted(settings.levels))
-    forecaster.fit(series.until(first), _HORIZON, levels)
-    foreseen = [forecaster.predict(series.until(now), _HORIZON) for now in range(first, len(series))]
+    foreseen = _foreseen(series, first, forecaster, levels)
     remembered = {key: _Remembered(one) for key, one in capacities.items()}
     tests = tuple(
         _rolled(series, first, [one[:, place] for one in foreseen], level, remembered, prices, settings)
@@ -90,6 +91,17 @@ def learnt_level(
         min(enough, key=lambda test: test.cost) if enough else max(tests, key=lambda test: (test.covered, -test.cost))
     )
     return LearntLevel(best.level, tests, epochs, settings.cover)
+
+
+def _foreseen(series: RateSeries, first: int, forecaster: Forecaster, levels: tuple[float, ...]) -> list[Floats]:
+    """What was foreseen in each epoch; what is slow to make is used for a few, each by the quantiles for it."""
+    every = _SLOW_EVERY if forecaster.name in SLOW else 1
+    forecaster.fit(series.until(first), _HORIZON + every - 1, levels)
+    found = []
+    for now in range(first, len(series), every):
+        ahead = forecaster.predict(series.until(now), _HORIZON + every - 1)
+        found += [ahead[age : age + _HORIZON] for age in range(min(every, len(series) - now))]
+    return found
 
 
 def _rolled(

@@ -21,6 +21,7 @@ STEPS_A_SECOND = 0.8e9  # of the dynamic programme, on one core of 2020
 MODULUS = 16  # of the check sum: found to tell vectors apart better than cells alone at the same number of images
 _FEWEST_IMAGES, _MOST_IMAGES = 2e4, 2e7
 _FINER = 4.0
+_LARGEST = 4.0  # times the most images wanted: above it the memory does not suffice
 
 
 @dataclass
@@ -48,7 +49,9 @@ def search(instance: Instance, limits: Floats, seconds: float, wanted_gap: float
         left = end - time.monotonic()
         if images <= _MOST_IMAGES and 1.2 * _FINER * took < left:
             looked = time.monotonic()
-            found.bound = max(found.bound, Quotient.of(instance, limits, images, MODULUS, seed).bound())
+            quotient = Quotient.of(instance, limits, images, MODULUS, seed)
+            if quotient.height * MODULUS <= _LARGEST * _MOST_IMAGES:  # a weak size beside a strong one: many more
+                found.bound = max(found.bound, quotient.bound())
             took, images = time.monotonic() - looked, images * _FINER
             pause = max(took, 0.05 * seconds)
         else:

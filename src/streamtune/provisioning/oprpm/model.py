@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from streamtune.provisioning.oprpm.regressors import NAMES, Provisions, Regressor, grid_of, regressor
 from streamtune.provisioning.problem import ProvisioningError
-from streamtune.provisioning.sampling.samples import Sample
+from streamtune.provisioning.sampling.samples import Provision, Sample
 from streamtune.sealed import read_sealed, write_sealed
 
 Floats = npt.NDArray[np.float64]
@@ -41,6 +41,17 @@ class OperatorModel:
     def performance(self, provisions: Provisions) -> Floats:
         """Records/s of one instance of each provision."""
         return self.fitted.predict(provisions)
+
+    @property
+    def sampled(self) -> tuple[Provision, Provision]:
+        """The least and the most that was sampled, of cores and of memory."""
+        cpu, memory = [one.cpu for one in self.samples], [one.memory_mb for one in self.samples]
+        return Provision(cpu=min(cpu), memory_mb=min(memory)), Provision(cpu=max(cpu), memory_mb=max(memory))
+
+    def knows(self, one: Provision) -> bool:
+        """It lies within what was sampled; what does not is a guess."""
+        low, high = self.sampled
+        return low.cpu <= one.cpu <= high.cpu and low.memory_mb <= one.memory_mb <= high.memory_mb
 
     def save(self, path: Path) -> None:
         """A sealed folder: the samples and the model's name and settings, and its predictions to check a re-fit by.
@@ -81,8 +92,15 @@ class OperatorModel:
 
 def train(operator: str, samples: Sequence[Sample], name: str = "ours", seed: int = 0) -> OperatorModel:
     """A model by its name with the best settings of its grid, or the best of all by leaving samples out (``ours``)."""
-    if len(samples) < _LEAST:
-        raise ProvisioningError(f"{len(samples)} samples of '{operator}' are too few: take at least {_LEAST}")
+    different = len({(one.cpu, one.memory_mb) for one in samples})
+    if different < _LEAST:
+        taken = "1 sample" if len(samples) == 1 else f"{len(samples)} samples"
+        of = "1 provision" if different == 1 else f"{different} provisions"
+        raise ProvisioningError(
+            f"{taken} of '{operator}' at {of} cannot teach how it depends on them: sample at least {_LEAST} provisions"
+        )
+    if all(one.performance_per_s == 0 for one in samples):
+        raise ProvisioningError(f"no sample of '{operator}' served anything: give it more cores or memory")
     if name != "ours" and name not in NAMES:
         raise ProvisioningError(f"unknown model '{name}': choose ours, {', '.join(NAMES)}")
     wanted = NAMES if name == "ours" else (name,)

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamtune.provisioning.problem import ProvisioningError
 from streamtune.provisioning.sampling.belief import CurveBelief
-from streamtune.provisioning.sampling.samples import Provision, Sample, Sampler
+from streamtune.provisioning.sampling.samples import Provision, Sample, Sampler, told
 from streamtune.provisioning.settings import DsaSettings, SamplingSettings
 
 Measure = Callable[[int], Sample]
@@ -23,6 +23,12 @@ def ladder(first: Provision, last: Provision, steps: int) -> list[Provision]:
     """``steps`` provisions from first to last, in equal steps of CPU and of memory."""
     if steps < 2:
         raise ProvisioningError(f"a ladder needs at least 2 steps, but got {steps}")
+    rises = last.cpu >= first.cpu and last.memory_mb >= first.memory_mb
+    if not rises or (last.cpu, last.memory_mb) == (first.cpu, first.memory_mb):
+        raise ProvisioningError(
+            f"a ladder rises, but got {told(first)} as the smallest and {told(last)} as the largest provision: "
+            "the largest must have more cores or more memory, and less of neither"
+        )
     cpu = np.linspace(first.cpu, last.cpu, steps)
     memory = np.linspace(first.memory_mb, last.memory_mb, steps)
     return [Provision(cpu=float(c), memory_mb=float(m)) for c, m in zip(cpu, memory, strict=True)]
@@ -85,6 +91,10 @@ def fssa(provisions: Sequence[Provision], sampler: Sampler, step: int) -> list[S
     """The Fixed-Step-Sampling-Algorithm: every ``step``-th provision, and the last."""
     if step < 1:
         raise ProvisioningError(f"fssa needs a step of at least 1, but got {step}")
+    if step >= len(provisions):
+        raise ProvisioningError(
+            f"fssa needs a step of at most {len(provisions) - 1} on a ladder of {len(provisions)}, but got {step}"
+        )
     walk = Walk(provisions, sampler)
     for position in dict.fromkeys([*range(0, len(provisions), step), len(provisions) - 1]):
         walk.measure(position)

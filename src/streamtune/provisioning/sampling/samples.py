@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from streamtune.dataflow.documents import DocumentError, parse_json, read_text
 from streamtune.frozen import Frozen
 from streamtune.outputs import check_output, write_whole
-from streamtune.provisioning.problem import ProvisioningError
+from streamtune.provisioning.problem import ProvisioningError, cores
 
 
 class Provision(Frozen):
@@ -34,6 +34,14 @@ class Sample(Frozen):
     seconds: float = Field(default=0.0, ge=0, description="Time it took to measure.")
     cpu_used: float | None = Field(default=None, ge=0, description="Cores really used: a quota is an upper bound.")
     throttled: int | None = Field(default=None, ge=0, description="Periods in which the quota held it back.")
+
+
+def told(one: Provision | Sample) -> str:
+    """
+    >>> told(Provision(cpu=1, memory_mb=96))
+    '1 core, 96 MiB'
+    """
+    return f"{cores(one.cpu)}, {one.memory_mb:g} MiB"
 
 
 class Convergence(Frozen):
