@@ -23,7 +23,8 @@ from streamtune.autoconfig.space import Configuration, Value, key_of
 from streamtune.autoconfig.trial import Trial
 
 _FEWEST_DEGREES = 3
-_CAUTION = 0.7
+CAUTION = 0.7
+"""Standard errors that are taken off an estimate."""
 _AWAY_FROM_ZERO = 1.0 / 3.0
 """Relative noise above which a value is no longer told apart from 0."""
 
@@ -143,10 +144,14 @@ def choose(trials: Sequence[Trial], problem: Problem) -> Best | None:
     expected = estimates(found, noise)
     sign = 1.0 if problem.objective.maximise else -1.0
     sure = [
-        sign * value - _CAUTION * (noise.at(value) if noise else 0.0) / math.sqrt(len(one.values))
+        sign * value - CAUTION * (noise.at(value) if noise else 0.0) / math.sqrt(len(one.values))
         for one, value in zip(found, expected, strict=True)
     ]
     position = max(range(len(found)), key=lambda index: (sure[index], -found[index].number))
-    one = found[position]
+    return best_of(found[position], expected[position], noise)
+
+
+def best_of(one: Candidate, estimate: float, noise: Noise | None) -> Best:
+    """The answer that a chosen configuration is."""
     told = noise.at(one.mean) / abs(one.mean) if noise and one.mean else None
-    return Best(one.knobs, one.mean, expected[position], one.number, len(one.values), one.spread, told)
+    return Best(one.knobs, one.mean, estimate, one.number, len(one.values), one.spread, told)

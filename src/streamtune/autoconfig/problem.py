@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -106,6 +107,14 @@ class Problem(Frozen):
         for knob in data["space"]["knobs"].values():
             knob.pop("description")
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+
+    def in_order(self, names: Iterable[str]) -> Problem:
+        """The same problem with its knobs in the order of ``names``, as a session began with them."""
+        wanted = list(names)
+        if wanted == list(self.space.knobs):
+            return self
+        space = Space(knobs={name: self.space.knobs[name] for name in wanted}, constraints=self.space.constraints)
+        return self.model_copy(update={"space": space})
 
     def unused_knobs(self) -> list[str]:
         """Knobs that no placeholder of the command names."""
