@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -212,7 +213,7 @@ def test_failures_at_the_steps_that_look_for_noise_do_not_hide_it(least: int) ->
     trials = replay(problem, make_strategy("ours", problem, seed=1), measure, 24)
     checks = [trial.number for trial in trials if trial.why.endswith("how noisy is it?")]
     assert len(checks) >= 3
-    assert all(later - earlier > 1 for earlier, later in zip(checks, checks[1:], strict=False))
+    assert all(later - earlier > 1 for earlier, later in pairwise(checks))
     assert noise_of(candidates(trials)) is not None
 
 

@@ -11,13 +11,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from keyword import iskeyword
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from streamtune.autoconfig.expressions import Expression
+from streamtune.autoconfig.expressions import Expression, ExpressionError
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 
@@ -57,7 +58,16 @@ class Knob(Frozen):
     @field_validator("choices", mode="before")
     @classmethod
     def _plain_choices(cls, value: object) -> object:
+        for choice in value if isinstance(value, list | tuple) else ():
+            _check_plain(choice, "a choice")
         return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("default", mode="before")
+    @classmethod
+    def _plain_default(cls, value: object) -> object:
+        if value is not None:
+            _check_plain(value, "the default")
+        return value
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -189,22 +199,42 @@ class Space(Frozen):
             if not _NAME.fullmatch(name):
                 raise ValueError(f"knob {name!r}: a name begins with a letter and has letters, digits, _, . and - only")
             if knob.when is not None:
-                conditions[name] = Expression.parse(knob.when)
+                conditions[name] = self._expression(knob.when)
                 unknown = sorted(conditions[name].names - {alias(other) for other in earlier})
                 if unknown:
-                    raise ValueError(f"knob '{name}': when uses {', '.join(unknown)}: only knobs above it may be used")
+                    told = self._meant(knob.when, unknown) or "only knobs above it may be used"
+                    raise ValueError(f"knob '{name}': when uses {', '.join(unknown)}: {told}")
             earlier.add(name)
         if len({alias(name) for name in self.knobs}) < len(self.knobs):
             raise ValueError("two knobs differ in punctuation alone: expressions could not tell them apart")
-        parsed = tuple(Expression.parse(text) for text in self.constraints)
+        parsed = tuple(self._expression(text) for text in self.constraints)
         for expression in parsed:
             unknown = sorted(expression.names - {alias(name) for name in self.knobs})
             if unknown:
-                raise ValueError(
-                    f"constraint {expression.text!r} uses {', '.join(unknown)}: the knobs are {', '.join(self.knobs)}"
-                )
+                told = self._meant(expression.text, unknown) or f"the knobs are {', '.join(self.knobs)}"
+                raise ValueError(f"constraint {expression.text!r} uses {', '.join(unknown)}: {told}")
         self._parsed, self._conditions = parsed, conditions
         return self
+
+    def _expression(self, text: str) -> Expression:
+        """Parsed; where that fails because a knob has the name of a reserved word, that is said."""
+        try:
+            return Expression.parse(text)
+        except ExpressionError as error:
+            reserved = [name for name in self.knobs if iskeyword(alias(name)) and _has_word(text, alias(name))]
+            if not reserved:
+                raise
+            told = f"'{reserved[0]}' is a reserved word of expressions: give the knob another name"
+            raise ValueError(f"{text!r} cannot be read: {told}") from error
+
+    def _meant(self, text: str, unknown: Sequence[str]) -> str:
+        """What was probably meant by unknown names: a choice without quotes, or a knob with punctuation."""
+        choices = {choice for knob in self.knobs.values() for choice in knob.choices}
+        for name in unknown:
+            if name in choices:
+                return f"quote it: {re.sub(rf'(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])', repr(name), text)}"
+        spelt = next((name for name in self.knobs if name != alias(name) and _has_word(text, name)), None)
+        return "" if spelt is None else f"in expressions '{spelt}' is spelt {alias(spelt)}"
 
     # -- what is allowed --------------------------------------------------------------------------------------------
 
@@ -388,6 +418,16 @@ class Space(Frozen):
         }
         constraints = tuple(expression.text for expression in self._parsed if expression.names <= aliases)
         return Space(knobs=knobs, constraints=constraints)
+
+
+def _check_plain(value: object, what: str) -> None:
+    if not isinstance(value, bool | int | float | str):
+        got = "null" if value is None else repr(value)
+        raise ValueError(f"{what} must be a text, a number, true or false: put it in quotes, but got {got}")
+
+
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])", text) is not None
 
 
 @cache
