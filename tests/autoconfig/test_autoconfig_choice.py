@@ -46,6 +46,15 @@ def test_values_on_both_sides_of_zero_are_compared_by_one_absolute_noise(sign: f
     assert noise.sd == pytest.approx(0.05, rel=1.0)
 
 
+@pytest.mark.parametrize(("failures", "kept"), [(1, True), (2, True), (3, False)])
+def test_one_failure_does_not_remove_what_mostly_works(failures: int, kept: bool) -> None:
+    good = trials([(0.9, 10.0), (0.9, 11.0), (0.9, 12.0), (0.2, 1.0)])
+    bad = [Trial(number=4 + n, knobs={"x": 0.9}, measurements=(Measurement(failed=True),)) for n in range(failures)]
+    best = choose([*bad[:1], *good, *bad[1:]], line("maximize"))
+    assert best is not None
+    assert (best.knobs, best.measurements) == (({"x": 0.9}, 3) if kept else ({"x": 0.2}, 1))
+
+
 def test_values_away_from_zero_are_compared_relatively() -> None:
     found = trials([(0.1, 9.0), (0.1, 11.0), (0.2, 90.0), (0.2, 110.0), (0.3, 950.0), (0.3, 1050.0), (0.4, 0.0)])
     noise = noise_of(candidates(found))

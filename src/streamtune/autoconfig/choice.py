@@ -91,17 +91,25 @@ class Best:
 
 
 def candidates(trials: Sequence[Trial]) -> list[Candidate]:
-    """Configurations in the order of their first trial; one that ever failed is left out."""
+    """Configurations in the order of their first trial that worked; one that mostly failed is left out."""
     values: dict[object, list[float]] = {}
     first: dict[object, tuple[int, Mapping[str, Value]]] = {}
-    bad = {key_of(trial.knobs) for trial in trials if trial.failed}
+    bad = mostly_failed(trials)
     for trial in trials:
         key = key_of(trial.knobs)
-        if key in bad:
+        if key in bad or trial.failed:
             continue
         first.setdefault(key, (trial.number, trial.knobs))
         values.setdefault(key, []).extend(trial.values)
     return [Candidate(first[key][0], dict(first[key][1]), tuple(found)) for key, found in values.items()]
+
+
+def mostly_failed(trials: Sequence[Trial]) -> set[object]:
+    """What failed in at least half of its trials: one failure of a configuration that is often measured is bad luck."""
+    outcomes: dict[object, list[bool]] = {}
+    for trial in trials:
+        outcomes.setdefault(key_of(trial.knobs), []).append(trial.failed)
+    return {key for key, failed in outcomes.items() if 2 * sum(failed) >= len(failed)}
 
 
 def noise_of(found: Sequence[Candidate]) -> Noise | None:
@@ -136,7 +144,7 @@ def estimates(found: Sequence[Candidate], noise: Noise | None) -> list[float]:
 
 
 def choose(trials: Sequence[Trial], problem: Problem) -> Best | None:
-    """The best configuration of those that never failed; None when there is none."""
+    """The best configuration of those that work; None when there is none."""
     found = candidates(trials)
     if not found:
         return None
