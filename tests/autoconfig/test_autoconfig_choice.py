@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.choice import candidates, choose, noise_of
 from streamtune.autoconfig.problem import Problem, parse_problem
-from streamtune.autoconfig.session import Budget, Plan, replay, run_session
+from streamtune.autoconfig.session import Plan, replay, run_session
 from streamtune.autoconfig.space import Configuration
 from streamtune.autoconfig.strategies import make_strategy
 from streamtune.autoconfig.strategies.ours import Ours

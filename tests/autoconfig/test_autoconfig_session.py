@@ -17,10 +17,11 @@ import yaml
 import streamtune
 from autoconfig.problems import measured
 from streamtune.autoconfig import supervisor
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.journal import Journal, StoreError
 from streamtune.autoconfig.objective import CommandObjective, read_output
 from streamtune.autoconfig.problem import ObjectiveSpec, Problem, load_problem, parse_problem
-from streamtune.autoconfig.session import Budget, Outcome, Plan, replay, run_session
+from streamtune.autoconfig.session import Outcome, Plan, replay, run_session
 from streamtune.autoconfig.strategies import make_strategy
 from streamtune.errors import StreamTuneError
 
@@ -155,7 +156,8 @@ import sys
 from pathlib import Path
 from streamtune.autoconfig.objective import CommandObjective
 from streamtune.autoconfig.problem import load_problem
-from streamtune.autoconfig.session import Budget, Plan, run_session
+from streamtune.autoconfig.budget import Budget
+from streamtune.autoconfig.session import Plan, run_session
 problem, store = load_problem(Path(sys.argv[1])), Path(sys.argv[2])
 plan = Plan(sys.argv[3], 1, Budget(steps=14))
 run_session(problem, plan, CommandObjective(problem.objective, problem.space, store / "runs"), store)

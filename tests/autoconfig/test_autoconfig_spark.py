@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.problem import parse_problem
-from streamtune.autoconfig.session import Budget, Plan, run_session
+from streamtune.autoconfig.session import Plan, run_session
 from streamtune.autoconfig.spaces import engine_problem
 from streamtune.autoconfig.spark import harness
 from streamtune.autoconfig.spark.application import Application, load_application

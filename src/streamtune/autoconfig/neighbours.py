@@ -35,11 +35,12 @@ def conclude(trials: Sequence[Trial], problem: Problem) -> Best | None:
     found = candidates(trials)
     noise = noise_of(found)
     sign = 1.0 if problem.objective.maximise else -1.0
-    if noise is not None and noise.relative:  # a throughput of nothing has no logarithm, and is not the best
-        found = [one for one in found if one.mean or sign * found[0].mean < 0]
     hints = sum(knob.operator is not None for knob in problem.space.knobs.values())
-    silent = noise is None or not noise.sd or len(found) < _FEWEST or hints > _MANY_HINTS
-    if silent or (noise.relative and not all(one.mean for one in found)):
+    if noise is None or not noise.sd or hints > _MANY_HINTS:
+        return choose(trials, problem)
+    if noise.relative and any(sign * one.mean > 0 for one in found):
+        found = [one for one in found if one.mean]  # a throughput of nothing has no logarithm, and is not the best
+    if len(found) < _FEWEST or (noise.relative and not all(one.mean for one in found)):
         return choose(trials, problem)
     found = sorted(found, key=lambda one: -sign * one.mean)[:_MOST]
     place, value = _likeliest(found, noise, problem)

@@ -17,10 +17,11 @@ from streamtune.outputs import check_folder
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
+    from streamtune.autoconfig.budget import Budget
     from streamtune.autoconfig.choice import Best
     from streamtune.autoconfig.flink import FlinkTarget
     from streamtune.autoconfig.problem import Problem
-    from streamtune.autoconfig.session import Budget, Outcome, Plan
+    from streamtune.autoconfig.session import Outcome, Plan
     from streamtune.autoconfig.spark.harness import SparkTarget
 
 app = typer.Typer(
@@ -197,7 +198,8 @@ def _plan(
     """What is not given stays as it was in the past."""
     import math
 
-    from streamtune.autoconfig.session import Budget, Plan
+    from streamtune.autoconfig.budget import Budget
+    from streamtune.autoconfig.session import Plan
     from streamtune.autoconfig.strategies import DEFAULT_STEPS, NAMES
 
     if strategy not in NAMES:

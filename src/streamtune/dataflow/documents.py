@@ -14,7 +14,7 @@ import re
 import stat
 import zlib
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
@@ -214,7 +214,7 @@ class _StrictLoader(yaml.SafeLoader):
 class _CoreLoader(_StrictLoader):
     """The core schema of YAML 1.2 (Section 10.3.2): nothing but null, true, false and numbers is not a text."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML declares it; its own, not its base's
 
     def construct_whole(self, node: yaml.ScalarNode) -> int:
         text = str(self.construct_scalar(node))
