@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from streamtune.autoconfig.choice import Candidate, candidates, noise_of
+from streamtune.autoconfig.choice import Candidate, candidates, mostly_failed, noise_of
 from streamtune.autoconfig.process import Process, fit, one_thread
 from streamtune.autoconfig.space import Configuration, Space, Value, Vector, key_of
 from streamtune.autoconfig.strategies.ascent import clamped
@@ -232,7 +232,8 @@ class Ours(Strategy):
         process = self._process(good, beliefs)
         best = float(process.predict(process.x)[0].max())
         offered = self._offers(good, beliefs, number)
-        bad = [self.features(trial.knobs, beliefs) for trial in trials if trial.failed]
+        failed = mostly_failed(trials)
+        bad = [self.features(trial.knobs, beliefs) for trial in trials if key_of(trial.knobs) in failed]
         tried = {key_of(trial.knobs) for trial in trials}
         hopeless = failing_choices(self.space, trials, _FAILED_OFTEN)
         points = np.array([self.features(knobs, beliefs) for knobs in offered])
