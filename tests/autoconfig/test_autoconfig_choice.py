@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.choice import candidates, choose, noise_of
 from streamtune.autoconfig.problem import Problem, parse_problem
-from streamtune.autoconfig.session import Budget, Plan, replay, run_session
+from streamtune.autoconfig.session import Plan, replay, run_session
 from streamtune.autoconfig.space import Configuration
 from streamtune.autoconfig.strategies import make_strategy
 from streamtune.autoconfig.strategies.ours import Ours
@@ -44,6 +45,15 @@ def test_values_on_both_sides_of_zero_are_compared_by_one_absolute_noise(sign: f
     assert noise is not None
     assert not noise.relative
     assert noise.sd == pytest.approx(0.05, rel=1.0)
+
+
+@pytest.mark.parametrize(("failures", "kept"), [(1, True), (2, True), (3, False)])
+def test_one_failure_does_not_remove_what_mostly_works(failures: int, kept: bool) -> None:
+    good = trials([(0.9, 10.0), (0.9, 11.0), (0.9, 12.0), (0.2, 1.0)])
+    bad = [Trial(number=4 + n, knobs={"x": 0.9}, measurements=(Measurement(failed=True),)) for n in range(failures)]
+    best = choose([*bad[:1], *good, *bad[1:]], line("maximize"))
+    assert best is not None
+    assert (best.knobs, best.measurements) == (({"x": 0.9}, 3) if kept else ({"x": 0.2}, 1))
 
 
 def test_values_away_from_zero_are_compared_relatively() -> None:

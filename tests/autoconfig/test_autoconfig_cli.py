@@ -84,6 +84,31 @@ def test_resume_and_show(tmp_path: Path) -> None:
     assert "spark.cores: " in text
 
 
+def test_resume_keeps_the_limits_that_are_not_given_again(tmp_path: Path) -> None:
+    store = str(tmp_path / "s")
+    slow = {"command": ["sh", "-c", "sleep 0.2; echo 1"], "timeout": 10}
+    path = space_file(tmp_path, objective=slow)
+    limits = ["--max-seconds", "0.5", "--max-cost", "9", "--price", "3600"]
+    first = invoke("run", str(path), "--steps", "9", "--strategy", "random", "--store", store, *limits, "--json")
+    assert first["stopped"].startswith("time: ")
+    result = CliRunner().invoke(app, ["autoconfig", "resume", store])
+    assert "limits: 9 trials, 0.5 s, 9 of money at 3600 an hour" in result.stderr
+    assert "stopped after time: 0." in result.stderr
+    assert ", the next trial would take about 0.2" in result.stderr
+    result = CliRunner().invoke(app, ["autoconfig", "resume", store, "--max-cost", "0.5", "--max-seconds", "60"])
+    assert "limits: 9 trials, 60 s, 0.5 of money at 3600 an hour" in result.stderr
+    assert "stopped after money: 0." in result.stderr
+
+
+@pytest.mark.parametrize(("strategy", "twin"), [("ibo", "bo"), ("ipla", "pla")])
+def test_informed_strategies_without_weights_say_so(tmp_path: Path, strategy: str, twin: str) -> None:
+    store = str(tmp_path / "s")
+    arguments = ["run", str(space_file(tmp_path)), "--steps", "1", "--strategy", strategy, "--store", store]
+    result = CliRunner().invoke(app, ["autoconfig", *arguments])
+    assert f"no knob has a weight: {strategy} is {twin}" in result.stderr
+    assert ("did not measure the defaults" in invoke("show", store)) == (strategy == "ipla")
+
+
 def test_every_trial_failing_is_told_not_raised(tmp_path: Path) -> None:
     path = space_file(tmp_path, objective={"command": ["false"]})
     answer = invoke("run", str(path), "--steps", "3", "--store", str(tmp_path / "s"), "--json")

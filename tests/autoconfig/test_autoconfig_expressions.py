@@ -24,6 +24,7 @@ from streamtune.autoconfig.expressions import Expression, ExpressionError
         ("(a if a > b else b) ** 2 == 25", {"a": 2, "b": 5}, True),
         ("a // 2 == 3 and a % 2 == 1", {"a": 7}, True),
         ("ceil(a / 2) + floor(a / 2) == a", {"a": 7}, True),
+        ("sqrt(a) == 3 and round(exp(log(a))) == 9 and round(2.6) == 3", {"a": 9}, True),
     ],
 )
 def test_value(text: str, names: dict[str, object], expected: bool) -> None:
@@ -43,6 +44,7 @@ def test_value(text: str, names: dict[str, object], expected: bool) -> None:
         "a := 3",
         "max(a, key=b)",
         "min(*a)",
+        "min(*a) && b",
         "print(a)",
         "b''",
         "None",
@@ -60,7 +62,16 @@ def test_what_could_run_code_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a / 0 > 1", "'x' + a > 1", "'x' * 1000000000 == a", "a ** 1000000 > 1", "9 ** 9 ** 9 > 1"]
+    "text",
+    [
+        "a / 0 > 1",
+        "'x' + a > 1",
+        "'x' * 1000000000 == a",
+        "a ** 1000000 > 1",
+        "9 ** 9 ** 9 > 1",
+        "log(a - 1) < 9",
+        "exp(a * 999) > 1",
+    ],
 )
 def test_where_there_is_no_value_nothing_holds(text: str) -> None:
     assert Expression.parse(text).holds({"a": 1}) is False

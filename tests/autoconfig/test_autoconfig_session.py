@@ -17,10 +17,11 @@ import yaml
 import streamtune
 from autoconfig.problems import measured
 from streamtune.autoconfig import supervisor
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.journal import Journal, StoreError
 from streamtune.autoconfig.objective import CommandObjective, read_output
 from streamtune.autoconfig.problem import ObjectiveSpec, Problem, load_problem, parse_problem
-from streamtune.autoconfig.session import Budget, Outcome, Plan, replay, run_session
+from streamtune.autoconfig.session import Outcome, Plan, replay, run_session
 from streamtune.autoconfig.strategies import make_strategy
 from streamtune.errors import StreamTuneError
 
@@ -155,7 +156,8 @@ import sys
 from pathlib import Path
 from streamtune.autoconfig.objective import CommandObjective
 from streamtune.autoconfig.problem import load_problem
-from streamtune.autoconfig.session import Budget, Plan, run_session
+from streamtune.autoconfig.budget import Budget
+from streamtune.autoconfig.session import Plan, run_session
 problem, store = load_problem(Path(sys.argv[1])), Path(sys.argv[2])
 plan = Plan(sys.argv[3], 1, Budget(steps=14))
 run_session(problem, plan, CommandObjective(problem.objective, problem.space, store / "runs"), store)
@@ -350,9 +352,44 @@ def test_budgets() -> None:
     ]
     assert Budget(steps=3).spent(slow) == "3 steps"
     assert Budget(steps=9, seconds=41).spent(slow) is None  # 30 s used, 10 s expected: 40 ≤ 41
-    assert Budget(steps=9, seconds=39).spent(slow) == "time: 30 of 39 s"
+    assert Budget(steps=9, seconds=39).spent(slow) == "time: 30 of 39 s, the next trial would take about 10 s"
     # 30 s at 360 an hour are 3.00; a fourth trial would make it 4.00.
-    assert Budget(steps=9, money=3.5, price_per_hour=360).spent(slow) == "money: 3.00 of 3.5"
+    assert (
+        Budget(steps=9, money=3.5, price_per_hour=360).spent(slow)
+        == "money: 3 of 3.5, the next trial would take about 1"
+    )
+
+
+def test_a_budget_is_kept_and_another_one_replaces_it(tmp_path: Path) -> None:
+    from streamtune.autoconfig.report import read_session
+
+    problem, store = load_problem(space_file(tmp_path)), tmp_path / "store"
+    objective = CommandObjective(problem.objective, problem.space, store / "runs")
+    for budget in (
+        Budget(steps=1, seconds=50),
+        Budget(steps=1, seconds=50),
+        Budget(steps=2, money=3, price_per_hour=1),
+    ):
+        run_session(problem, Plan("random", 1, budget), objective, store)
+        assert read_session(store).budget == budget
+    journal = store / "journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [line["kind"] for line in lines].count("budget") == 1  # the same one again is no news
+    assert lines[0].pop("budget")["seconds"] == 50
+    old = [line for line in lines if line["kind"] != "budget"]  # as sessions were before there was such a line
+    journal.write_text("".join(json.dumps(line) + "\n" for line in old))
+    assert read_session(store).budget == Budget(steps=1)
+
+
+@pytest.mark.parametrize("strategy", ["random", "ours"])
+def test_reordered_knobs_go_on_with_the_same_session(tmp_path: Path, strategy: str) -> None:
+    problem = load_problem(space_file(tmp_path))
+    turned = problem.in_order(reversed(list(problem.space.knobs)))
+    assert turned.fingerprint == problem.fingerprint
+    assert list(turned.space.knobs) == ["n", "x"]
+    run(problem, tmp_path / "turned", 3, strategy=strategy)
+    again = run(turned, tmp_path / "turned", 7, strategy=strategy)
+    assert plain(again) == plain(run(problem, tmp_path / "whole", 7, strategy=strategy))
 
 
 def test_a_store_belongs_to_one_session(tmp_path: Path) -> None:

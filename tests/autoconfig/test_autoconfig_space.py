@@ -14,6 +14,9 @@ from autoconfig.problems import hints, mixed
 from streamtune.autoconfig.problem import filled_in, load_problem, parse_problem
 from streamtune.autoconfig.space import Space, SpaceError
 
+A = {"type": "int", "low": 1, "high": 3}
+C = {"type": "category", "choices": ["zstd", "lz4"]}
+
 
 @given(arrays(float, mixed().space.dimensions, elements=st.floats(allow_nan=True, allow_infinity=True)))
 def test_any_vector_decodes_to_an_allowed_configuration(vector: Any) -> None:
@@ -93,7 +96,7 @@ def test_names_with_punctuation_are_spelt_with_underscores_in_expressions() -> N
         ({"a": {"type": "category", "choices": ["x", "x"]}}, [], "must differ"),
         ({"a": {"type": "category", "choices": ["x"], "low": 1}}, [], "not low, high or log"),
         ({"a": {"type": "int", "low": 1, "high": 3, "default": 7}}, [], "default 7 is not a whole number in .1, 3."),
-        ({"a": {"type": "int", "low": 1, "high": 3, "step": 1}}, [], "not a setting that exists"),
+        ({"a": {"type": "int", "low": 1, "high": 3, "step": 1}}, [], "no such setting; there are type, low, high"),
         ({"a": {"type": "word"}}, [], "'int', 'float' or 'category'"),
         ({"1a": {"type": "int", "low": 1, "high": 3}}, [], "begins with a letter"),
         ({"a": {"type": "int", "low": 1, "high": 3}}, ["b > 1"], "uses b: the knobs are a"),
@@ -101,6 +104,21 @@ def test_names_with_punctuation_are_spelt_with_underscores_in_expressions() -> N
         ({"a": {"type": "int", "low": 1, "high": 3}}, ["a > 5"], "no allowed configuration"),
         ({"a": {"type": "int", "low": 1, "high": 3, "when": "b > 1"}}, [], "only knobs above it"),
         ({}, [], "no knobs"),
+        ({"x": 3}, [], "knobs.x: must be a mapping with type, low, high…, but got 3"),
+        ({1: {"type": "int", "low": 1, "high": 3}}, [], "a name must be a text, but got 1: put it in quotes"),
+        ({"a": A}, {"a": "b"}, "constraints: must be a list of expressions, but got"),
+        ({"a": A}, [3], "constraint 1 must be an expression such as 'a . b <= 10', but got 3"),
+        ({"a": A}, ["a <= 1 && a > 0"], "is not an expression such as 'a . b <= 10': use and"),
+        ({"a": A, "c": C}, ["c == zstd"], "uses zstd: quote it: c == 'zstd'"),
+        ({"c": C, "a": {**A, "when": "c == zstd"}}, [], "uses zstd: quote it: c == 'zstd'"),
+        ({"batch-size": A}, ["batch-size <= 2"], "in expressions 'batch-size' is spelt batch_size"),
+        ({"lambda": A}, ["lambda <= 2"], "'lambda' is a reserved word of expressions: give the knob another name"),
+        (
+            {"a": {"type": "category", "choices": [None, "x"]}},
+            [],
+            "a choice must be a text, a number, true or false: put",
+        ),
+        ({"a": {**A, "default": [1]}}, [], "the default must be a text, a number, true or false: put it in quotes"),
     ],
 )
 def test_a_bad_space_is_refused_in_one_sentence(knobs: dict[str, Any], constraints: list[str], message: str) -> None:
@@ -115,6 +133,12 @@ def test_a_bad_space_is_refused_in_one_sentence(knobs: dict[str, Any], constrain
     [
         ("knobs: [", "is not valid YAML: expected the node content, but found .* in line 1"),
         ("- 1", "must be a mapping"),
+        ("", "the file is empty: give objective and knobs"),
+        ("{knobs: {a: {type: int, low: 1, high: 2}}, objective: [a]}", "must be a mapping with command, direction"),
+        (
+            "{knobs: {a: {type: int, low: 1, high: 2}}, objective: {reps: 3}}",
+            "objective.reps: no such setting; there are command, direction, timeout, repeats",
+        ),
         ("knob: {}", "unknown key knob"),
         ("knobs: [a]", "must be a mapping name"),
         (
@@ -130,6 +154,23 @@ def test_a_bad_file_is_refused(tmp_path: Any, text: str, message: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SpaceError, match=message):
         load_problem(path)
+
+
+def test_a_space_file_means_what_it_says(tmp_path: Any) -> None:
+    """YAML 1.1 takes ``on``, ``no``, ``y`` for true, false, ``1:30`` for 90, ``010`` for 8, ``1e-3`` for a text."""
+    path = tmp_path / "space.yaml"
+    path.write_text(
+        "knobs:\n"
+        "  rate: {type: float, low: 1e-5, high: 1e-1, log: true, default: 1e-3}\n"
+        "  mode: {type: category, choices: [on, off, auto, yes, no, y], default: off}\n"
+        "  odd: {type: category, choices: [2024-01-01, 1:30, 010, 1_000, true, False]}\n",
+        encoding="utf-8",
+    )
+    knobs = load_problem(path).space.knobs
+    assert (knobs["rate"].low, knobs["rate"].default) == (1e-5, 1e-3)
+    assert knobs["mode"].choices == ("on", "off", "auto", "yes", "no", "y")
+    assert knobs["mode"].start == "off"
+    assert knobs["odd"].choices == ("2024-01-01", "1:30", 10, "1_000", True, False)
 
 
 def test_a_missing_file_is_named(tmp_path: Any) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.problem import parse_problem
-from streamtune.autoconfig.session import Budget, Plan, run_session
+from streamtune.autoconfig.session import Plan, run_session
 from streamtune.autoconfig.spaces import engine_problem
 from streamtune.autoconfig.spark import harness
 from streamtune.autoconfig.spark.application import Application, load_application
@@ -141,6 +142,44 @@ def test_a_trial_that_ends_the_session_fails_alone(tmp_path: Path, monkeypatch: 
     measured = [objective.measure(n, 0, {"serializer": s, "partitions": 6}) for n, s in enumerate(["java", "kryo"] * 2)]
     assert [one.value for one in measured] == [1.0, None, 1.0, None]
     assert measured[1].reason == "RuntimeError: no such class"
+
+
+class LongQuery(FakeQuery):
+    """A hundred batches, a new one at every look."""
+
+    isActive = True  # noqa: N815
+
+    def __init__(self, spark: FakeSpark) -> None:
+        super().__init__(spark)
+        self.batch = dict(self.recentProgress[0])
+        self.recentProgress = []
+
+    def awaitTermination(self, _seconds: float) -> None:  # noqa: N802
+        count = len(self.recentProgress) + 1
+        self.recentProgress = [{**self.batch, "batchId": place} for place in range(count)]
+        self.isActive = count < 100
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+@pytest.mark.parametrize(("hopeless", "batches"), [(None, 100.0), (0.4, 100.0), (0.6, 4.0)])
+def test_a_hopeless_run_is_stopped_as_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hopeless: float | None, batches: float
+) -> None:
+    """One partition is half as fast as the best: nothing to stop at 0.4 of it, four batches at 0.6."""
+    knob = {"type": "int", "low": 1, "high": 6, "default": 6, "key": "spark.sql.shuffle.partitions"}
+    data = {"engine": "spark", "knobs": {"partitions": knob}, "objective": {"hopeless": hopeless}}
+    monkeypatch.setattr(harness, "build_session", lambda _s, p: FakeSpark({"spark.serializer": "java", **p}))
+    application = Application(tmp_path / "app.py", lambda spark, _knobs: LongQuery(spark), None)
+    settings = SparkTarget(warm_up=0, baseline_every=1)
+    objective = harness.SparkObjective(parse_problem(data, "space.yaml"), application, tmp_path, settings)
+    good, bad = (objective.measure(n, 0, {"partitions": partitions}) for n, partitions in enumerate((6, 1)))
+    assert (good.value, good.figures["batches"]) == (1.0, 100.0)
+    assert not bad.failed
+    assert (bad.value, bad.figures["batches"]) == (0.5, batches)
+    assert ("stopped_early" in bad.figures) == (batches == 4.0)
+    assert bad.figures["baseline_rows_per_s"] == 100.0  # baselines are never stopped
 
 
 def test_requirements_are_heeded_and_minimising_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ CASES: list[tuple[Callable[[], Problem], Callable[[Configuration], float]]] = [
     (mixed, mixed_value),
     (hints, hints_value),
 ]
+X = {"x": {"type": "float", "low": 0, "high": 1}}
 STEPS = 9
 LONGER = {"tpe": 16, "cma-es": 16, "ours": 16}  # past ten random starts, a generation, the first repetitions
 GAUSSIAN = {"bo", "ibo", "bo180"}  # fit a process of many dimensions at every step
@@ -192,6 +194,27 @@ def test_with_ten_per_cent_noise_the_choice_is_within_five_per_cent_of_the_best_
     regrets = sorted(_regret("ours", seed, 0.1, problem, value) for problem, value, seed in cases)
     assert regrets[3] <= 0.05, regrets
     assert np.mean(regrets) <= 0.03, regrets
+
+
+@pytest.mark.parametrize("least", [12, 13])
+def test_failures_at_the_steps_that_look_for_noise_do_not_hide_it(least: int) -> None:
+    """Two thirds of the space and more run out of memory: what 5, 9 and 13 trials were to tell is made good."""
+    from streamtune.autoconfig.choice import candidates, noise_of
+
+    problem = parse_problem({"knobs": {"threads": {"type": "int", "low": 1, "high": 16}, **X}}, "memory")
+    generator = np.random.default_rng(5)
+
+    def measure(number: int, suggestion: Suggestion) -> Trial:
+        threads, x = float(suggestion.knobs["threads"]), float(suggestion.knobs["x"])
+        value = 100.0 * (1.0 - (x - 0.4) ** 2) * (1.0 + 0.1 * float(generator.standard_normal()))
+        one = Measurement(failed=True, reason="memory") if threads < least else Measurement(value=value)
+        return Trial(number=number, knobs=suggestion.knobs, why=suggestion.why, measurements=(one,))
+
+    trials = replay(problem, make_strategy("ours", problem, seed=1), measure, 24)
+    checks = [trial.number for trial in trials if trial.why.endswith("how noisy is it?")]
+    assert len(checks) >= 3
+    assert all(later - earlier > 1 for earlier, later in pairwise(checks))
+    assert noise_of(candidates(trials)) is not None
 
 
 def test_what_always_fails_is_soon_left_alone() -> None:

@@ -17,6 +17,8 @@ from streamtune.autoconfig.trial import Measurement
 from streamtune.errors import StreamTuneError
 from streamtune.experiments.autoconfig.figure8 import Figure8Study, figure_8_finding, run_figure_8
 from streamtune.experiments.autoconfig.fluid import Bench, Cluster, FluidCluster, best_known
+from streamtune.experiments.autoconfig.functions import FUNCTIONS
+from streamtune.experiments.autoconfig.noise import NoiseStudy, run_session_at
 from streamtune.experiments.autoconfig.study import AutoconfigStudy, Run, read_runs, run_study
 from streamtune.experiments.autoconfig.tables import checks, loess, markdown, report
 from streamtune.workloads.layered_topologies import TABLE_2, Topology, layered
@@ -145,7 +147,9 @@ def test_the_bench_writes_a_report(tmp_path: Path) -> None:
     assert all(0.0 <= run.regret <= 1.0 for run in runs)
     finding = noise_finding(runs, small)
     write_findings(tmp_path / "page.html", [finding], title="t", command="c")
-    assert "ours, small" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "ours, small" in page
+    assert "ours, two knobs" in page
     none = run_autoconfig(["autoconfig-fig4"], quick=True, seeds=None, work=tmp_path, minutes=0.0, tell=print)
     assert none == []  # no time, no runs, no figure
 
@@ -230,7 +234,25 @@ def test_noise_is_judged_for_every_contestant() -> None:
     common = {"size": "small", "imbalance": 0.0, "contention": 0.0, "seed": 7, "luckiest": 0.0, "overstated": 0.0}
     runs = [NoiseRun(contestant=name, regret=regret, **common)  # type: ignore[arg-type]
             for name, regret in (("ours", 0.01), ("ours-blind", 0.2))]  # fmt: skip
-    assert [one["met"] for one in noise_checks(runs)] == [True, False]
+    runs.append(runs[0].model_copy(update={"size": "cliff", "regret": 0.06}))
+    assert [one["met"] for one in noise_checks(runs)] == [True, False, False]
+    assert noise_checks(runs)[2]["target"] == (
+        "10 % noise, ours, plain functions: the choice is within 5 % of the best tried, in 95 % of the sessions"
+    )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_plain_function_is_scored_by_what_is_truly_the_best(name: str) -> None:
+    function = FUNCTIONS[name]
+    problem = function.problem
+    generator = np.random.default_rng(0)
+    points = [problem.space.sample(generator) for _ in range(50)]
+    one, other = function.true(problem, 7), function.true(problem, 8)
+    assert [one(point) for point in points] != [other(point) for point in points]  # each seed has its own best place
+    assert all(one(point) > 0 for point in points)
+    study = NoiseStudy(steps=10, cluster=Cluster(noise=0.0))
+    found = run_session_at(study, (name, 0.0, 0.0, "ours", 7))
+    assert (found.regret, found.luckiest, found.overstated) == pytest.approx((0.0, 0.0, 0.0))  # nothing lies
 
 
 def test_ibo_reaches_what_ipla_reaches() -> None:

@@ -23,7 +23,8 @@ from streamtune.autoconfig.space import Configuration, Value, key_of
 from streamtune.autoconfig.trial import Trial
 
 _FEWEST_DEGREES = 3
-_CAUTION = 0.7
+CAUTION = 0.7
+"""Standard errors that are taken off an estimate."""
 _AWAY_FROM_ZERO = 1.0 / 3.0
 """Relative noise above which a value is no longer told apart from 0."""
 
@@ -90,17 +91,25 @@ class Best:
 
 
 def candidates(trials: Sequence[Trial]) -> list[Candidate]:
-    """Configurations in the order of their first trial; one that ever failed is left out."""
+    """Configurations in the order of their first trial that worked; one that mostly failed is left out."""
     values: dict[object, list[float]] = {}
     first: dict[object, tuple[int, Mapping[str, Value]]] = {}
-    bad = {key_of(trial.knobs) for trial in trials if trial.failed}
+    bad = mostly_failed(trials)
     for trial in trials:
         key = key_of(trial.knobs)
-        if key in bad:
+        if key in bad or trial.failed:
             continue
         first.setdefault(key, (trial.number, trial.knobs))
         values.setdefault(key, []).extend(trial.values)
     return [Candidate(first[key][0], dict(first[key][1]), tuple(found)) for key, found in values.items()]
+
+
+def mostly_failed(trials: Sequence[Trial]) -> set[object]:
+    """What failed in at least half of its trials: one failure of a configuration that is often measured is bad luck."""
+    outcomes: dict[object, list[bool]] = {}
+    for trial in trials:
+        outcomes.setdefault(key_of(trial.knobs), []).append(trial.failed)
+    return {key for key, failed in outcomes.items() if 2 * sum(failed) >= len(failed)}
 
 
 def noise_of(found: Sequence[Candidate]) -> Noise | None:
@@ -135,7 +144,7 @@ def estimates(found: Sequence[Candidate], noise: Noise | None) -> list[float]:
 
 
 def choose(trials: Sequence[Trial], problem: Problem) -> Best | None:
-    """The best configuration of those that never failed; None when there is none."""
+    """The best configuration of those that work; None when there is none."""
     found = candidates(trials)
     if not found:
         return None
@@ -143,10 +152,14 @@ def choose(trials: Sequence[Trial], problem: Problem) -> Best | None:
     expected = estimates(found, noise)
     sign = 1.0 if problem.objective.maximise else -1.0
     sure = [
-        sign * value - _CAUTION * (noise.at(value) if noise else 0.0) / math.sqrt(len(one.values))
+        sign * value - CAUTION * (noise.at(value) if noise else 0.0) / math.sqrt(len(one.values))
         for one, value in zip(found, expected, strict=True)
     ]
     position = max(range(len(found)), key=lambda index: (sure[index], -found[index].number))
-    one = found[position]
+    return best_of(found[position], expected[position], noise)
+
+
+def best_of(one: Candidate, estimate: float, noise: Noise | None) -> Best:
+    """The answer that a chosen configuration is."""
     told = noise.at(one.mean) / abs(one.mean) if noise and one.mean else None
-    return Best(one.knobs, one.mean, expected[position], one.number, len(one.values), one.spread, told)
+    return Best(one.knobs, one.mean, estimate, one.number, len(one.values), one.spread, told)

@@ -1,8 +1,8 @@
 """Conditions a user writes over names, such as ``reducers + mappers <= 320``: parsed once, never given to ``eval``.
 
 Only numbers, texts, booleans, names, arithmetic, comparison, ``and``/``or``/``not``, ``in``, ``… if … else …`` and the
-functions abs, min, max, sum, len, ceil, floor, log2 exist. Attributes, subscripts, lambdas and calls of anything else
-are refused when the expression is read, so that nothing in a space file can run code.
+functions abs, min, max, sum, len, ceil, floor, round, sqrt, exp, log, log2 exist. Attributes, subscripts, lambdas and
+calls of anything else are refused when the expression is read, so that nothing in a space file can run code.
 """
 
 from __future__ import annotations
@@ -67,8 +67,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "len": len,
     "ceil": math.ceil,
     "floor": math.floor,
+    "round": lambda value: round(value),  # to whole numbers alone: to −10⁹ digits would take for ever
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
     "log2": math.log2,
 }
+_OTHER_WORDS = {"&&": "and", "||": "or"}
 _CONSTANT_NAMES = {"true": True, "false": False}  # as YAML and most config files spell them
 
 
@@ -97,7 +102,8 @@ class Expression:
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ExpressionError(f"{text!r} is not an expression such as 'a + b <= 10'") from error
+            use = next((f": use {word}" for sign, word in _OTHER_WORDS.items() if sign in text), "")
+            raise ExpressionError(f"{text!r} is not an expression such as 'a + b <= 10'{use}") from error
         names: set[str] = set()
         _check(tree, text, names, 0)
         return cls(text, _compiled(tree), frozenset(names))

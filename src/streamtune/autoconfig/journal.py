@@ -1,9 +1,9 @@
 """The memory of a session: a journal that is only ever appended to, so that no crash can lose or repeat a trial.
 
 A line is written and synced *before* a trial is run (``asked``), after every run (``measured``) and at its end
-(``told``; ``restored`` once the job is back after a failed one). After ``kill −9`` the last line may be torn: it is cut
-off, and what it would have said is done again or, if the run itself had been finished by its supervisor, picked up from
-the run's folder. One process at a time holds the lock of a store.
+(``told``; ``restored`` once the job is back after a failed one); ``budget`` where another one is given. After
+``kill −9`` the last line may be torn: it is cut off, and what it would have said is done again or, if the run itself
+had been finished by its supervisor, picked up from the run's folder. One process at a time holds the lock of a store.
 
 Why not Optuna's storage: it loses the readings of operators, leaves an orphan behind after a kill, and its samplers
 keep random state in memory, so that a resumed study is another one than an uninterrupted one. Here a strategy is a
@@ -23,6 +23,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.trial import Measurement, Suggestion, Trial
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
@@ -45,6 +46,7 @@ class Header(Frozen):
     fingerprint: str
     problem: dict[str, Any]
     warm: list[dict[str, Any]] = Field(default_factory=list, description="What similar jobs had learned at the start.")
+    budget: Budget | None = Field(default=None, description="At first; journals of old have none.")
 
 
 @dataclass
@@ -63,6 +65,8 @@ class Journal:
         self.folder = folder
         self.path = folder / _FILE
         self.header: Header | None = None
+        self.budget: Budget | None = None
+        """The last one that a run or a resume gave."""
         self.trials: list[Trial] = []
         self.pending: Pending | None = None
         self.owes_restore = False
@@ -92,13 +96,16 @@ class Journal:
         """:raises StoreError: when the store holds another session."""
         if self.header is None:
             self._append({"kind": "session", **header.model_dump(mode="json")})
-            self.header = header
+            self.header, self.budget = header, header.budget
             return
         for name in ("strategy", "seed", "fingerprint"):
             old, new = getattr(self.header, name), getattr(header, name)
             if old != new:
                 what = "another space or objective" if name == "fingerprint" else f"{name} {old}, not {new}"
                 raise StoreError(f"{self.folder} holds a session with {what}: choose another --store, or remove it")
+        if header.budget is not None and header.budget != self.budget:
+            self._append({"kind": "budget", **header.budget.model_dump(mode="json")})
+            self.budget = header.budget
 
     def asked(self, number: int, suggestion: Suggestion) -> None:
         self._append({"kind": "asked", "number": number, **suggestion.model_dump(mode="json")})
@@ -147,7 +154,7 @@ class Journal:
             os.fsync(file.fileno())
 
     def _load(self, *, repair: bool = False) -> None:
-        self.header, self.trials, self.pending, self.owes_restore = None, [], None, False
+        self.header, self.budget, self.trials, self.pending, self.owes_restore = None, None, [], None, False
         if not self.path.exists():
             return
         data = self.path.read_bytes()
@@ -166,8 +173,11 @@ class Journal:
         kind = record.pop("kind")
         if kind == "session":
             self.header = Header(**record)
+            self.budget = self.header.budget or Budget(steps=self.header.steps)
             if self.header.version != VERSION:
                 raise StoreError(f"{self.path} has version {self.header.version}, this program reads {VERSION}")
+        elif kind == "budget":
+            self.budget = Budget(**record)
         elif kind == "asked":
             self.pending = Pending(record.pop("number"), Suggestion(**record))
         elif kind == "measured":

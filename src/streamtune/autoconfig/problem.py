@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from streamtune.autoconfig.expressions import Expression
-from streamtune.autoconfig.space import Space, SpaceError, Value
+from streamtune.autoconfig.space import Knob, Space, SpaceError, Value
 from streamtune.dataflow.documents import DocumentError, read_document
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
@@ -107,6 +108,14 @@ class Problem(Frozen):
             knob.pop("description")
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
+    def in_order(self, names: Iterable[str]) -> Problem:
+        """The same problem with its knobs in the order of ``names``, as a session began with them."""
+        wanted = list(names)
+        if wanted == list(self.space.knobs):
+            return self
+        space = Space(knobs={name: self.space.knobs[name] for name in wanted}, constraints=self.space.constraints)
+        return self.model_copy(update={"space": space})
+
     def unused_knobs(self) -> list[str]:
         """Knobs that no placeholder of the command names."""
         return [name for name in self.space.knobs if name not in self._placeholders]
@@ -122,12 +131,12 @@ class Problem(Frozen):
 
 
 def load_problem(path: Path) -> Problem:
-    """Read a space file (YAML or JSON).
+    """Read a space file: JSON, or YAML by the core schema of 1.2 (``on`` is a text, ``1e-3`` a number).
 
     :raises SpaceError: names the file and the place, says what is wrong.
     """
     try:
-        data = read_document(path)
+        data = read_document(path, core=True)
     except DocumentError as error:
         raise SpaceError(f"{path} {error.problem}") from error
     return parse_problem(data, str(path))
@@ -135,6 +144,8 @@ def load_problem(path: Path) -> Problem:
 
 def parse_problem(data: Any, place: str) -> Problem:
     """A problem from plain values: ``objective``, ``knobs``, ``constraints``, and optionally ``engine``, ``inputs``."""
+    if data is None:
+        raise SpaceError(f"{place}: the file is empty: give objective and knobs")
     if not isinstance(data, dict):
         raise SpaceError(f"{place}: must be a mapping with objective and knobs, but got {type(data).__name__}")
     known = {"objective", "knobs", "constraints", "engine", "inputs", "types", "hosts", "name", "description"}
@@ -148,9 +159,11 @@ def parse_problem(data: Any, place: str) -> Problem:
     if not isinstance(data["knobs"], dict):
         raise SpaceError(f"{place}: knobs must be a mapping name → knob, but got {type(data['knobs']).__name__}")
     constraints = data.get("constraints") or []
+    constraints = [constraints] if isinstance(constraints, str) else constraints
+    _check_shape(data, constraints, place)
     parts = {key: data[key] for key in ("engine", "inputs", "types", "hosts") if data.get(key) is not None}
     try:
-        space = Space(knobs=data["knobs"], constraints=[constraints] if isinstance(constraints, str) else constraints)
+        space = Space(knobs=data["knobs"], constraints=constraints)
         problem = Problem(objective=data.get("objective") or {}, space=space, **parts)
         space.anchor  # noqa: B018  a space without an allowed configuration is refused now, not at the first trial
     except ValidationError as error:
@@ -160,12 +173,37 @@ def parse_problem(data: Any, place: str) -> Problem:
     return problem
 
 
+def _check_shape(data: dict[str, Any], constraints: Any, place: str) -> None:
+    """What pydantic would tell in its own words."""
+    for name, knob in data["knobs"].items():
+        if not isinstance(name, str):
+            raise SpaceError(f"{place}: knobs: a name must be a text, but got {name!r}: put it in quotes")
+        if not isinstance(knob, dict | Knob):
+            raise SpaceError(f"{place}: knobs.{name}: must be a mapping with {_some(Knob)}, but got {knob!r}")
+    objective = data.get("objective") or {}
+    if not isinstance(objective, dict | ObjectiveSpec):
+        raise SpaceError(f"{place}: objective: must be a mapping with {_some(ObjectiveSpec)}, but got {objective!r}")
+    if not isinstance(constraints, list | tuple):
+        raise SpaceError(f"{place}: constraints: must be a list of expressions, but got {constraints!r}")
+    for number, one in enumerate(constraints, start=1):
+        if not isinstance(one, str):
+            raise SpaceError(
+                f"{place}: constraint {number} must be an expression such as 'a + b <= 10', but got {one!r}"
+            )
+
+
+def _some(model: type[Frozen]) -> str:
+    """The first settings of a mapping."""
+    return f"{', '.join(list(model.model_fields)[:3])}…"
+
+
 def _in_words(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part not in {"bool", "int", "float", "str"})
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        message = "is not a setting that exists here"
+        known = ObjectiveSpec if first["loc"][0] == "objective" else Knob
+        message = f"no such setting; there are {', '.join(known.model_fields)}"
     return f"{where}: {message}" if where else message
 
 

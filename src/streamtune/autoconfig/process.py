@@ -148,6 +148,17 @@ def fit(
     return Process(x, lengths, noise, mean, scale, factor, weights)
 
 
+def left_out(process: Process, y: Vector) -> tuple[Vector, Vector]:
+    """What a fitted process says of each of its own values without it, and the variance of that against the value.
+
+    Leave-one-out predictions without fitting again (Rasmussen & Williams, Section 5.4.2, equation 5.12).
+    """
+    from scipy.linalg import cho_solve
+
+    inverse = np.diag(cho_solve((process.factor, True), np.eye(len(y))))
+    return y - process.scale * process.weights / inverse, process.scale**2 / inverse
+
+
 def _log_h(z: Vector) -> Vector:
     """log(φ(z) + z·Φ(z)); far below 0, where the two cancel, its expansion φ(z)/z²·(1 − 3/z² + 15/z⁴)."""
     from scipy.stats import norm

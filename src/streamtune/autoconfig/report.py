@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.journal import Journal, StoreError
 from streamtune.autoconfig.problem import Problem, written
-from streamtune.autoconfig.space import Value
+from streamtune.autoconfig.space import Value, key_of
 from streamtune.autoconfig.trial import Trial
 
 
@@ -19,7 +20,7 @@ class Session:
     problem: Problem
     strategy: str
     seed: int
-    steps: int
+    budget: Budget
     trials: tuple[Trial, ...]
 
 
@@ -29,8 +30,17 @@ def read_session(store: Path) -> Session:
     if journal.header is None:
         raise StoreError(f"{store} holds no session: 'streamtune autoconfig run SPACE.yaml --store {store}' begins one")
     header = journal.header
+    budget = journal.budget or Budget(steps=header.steps)
     problem = Problem.model_validate(header.problem)
-    return Session(problem, header.strategy, header.seed, header.steps, tuple(journal.trials))
+    return Session(problem, header.strategy, header.seed, budget, tuple(journal.trials))
+
+
+def defaults_are_missing(session: Session) -> bool:
+    """Whether there are defaults that no trial has measured: some strategies do not begin with them."""
+    space = session.problem.space
+    if not space.has_defaults:
+        return False
+    return key_of(space.repair(space.defaults)) not in {key_of(trial.knobs) for trial in session.trials}
 
 
 def config_file(problem: Problem, knobs: Mapping[str, Value]) -> str:

@@ -12,45 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.choice import Best, choose
 from streamtune.autoconfig.journal import Header, Journal
+from streamtune.autoconfig.neighbours import conclude
 from streamtune.autoconfig.objective import Objective
 from streamtune.autoconfig.problem import Problem
 from streamtune.autoconfig.strategies import make_strategy
 from streamtune.autoconfig.strategies.base import Strategy
 from streamtune.autoconfig.trial import Measurement, Suggestion, Trial
-from streamtune.frozen import Frozen
 
 Tell = Callable[[Trial, Best | None], None]
-_SECONDS_PER_HOUR = 3600.0
-
-
-class Budget(Frozen):
-    """When a session ends. Time and money count what trials took, also before a crash."""
-
-    steps: int = Field(default=60, ge=1, description="Trials in all.")
-    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Seconds of trials in all.")
-    money: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Money for trials in all.")
-    price_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Of what trials run on.")
-
-    def spent(self, trials: Sequence[Trial]) -> str | None:
-        """Which limit is reached, in words.
-
-        The next trial is expected to take as long as the mean one: what would break the budget is not begun.
-        """
-        if len(trials) >= self.steps:
-            return f"{self.steps} steps"
-        used = sum(trial.seconds for trial in trials)
-        expected = used / len(trials) if trials else 0.0
-        if self.seconds is not None and used + expected > self.seconds:
-            return f"time: {used:.0f} of {self.seconds:g} s"
-        if self.money is not None and self.price_per_hour is not None:
-            price = self.price_per_hour / _SECONDS_PER_HOUR
-            if (used + expected) * price > self.money:
-                return f"money: {used * price:.2f} of {self.money:g}"
-        return None
 
 
 @dataclass(frozen=True)
@@ -88,6 +60,7 @@ def run_session(
                 strategy=plan.strategy,
                 seed=plan.seed,
                 steps=plan.budget.steps,
+                budget=plan.budget,
                 fingerprint=problem.fingerprint,
                 problem=problem.model_dump(mode="json"),
                 warm=list(warm),
@@ -95,9 +68,10 @@ def run_session(
         )
         assert journal.header is not None
         header = journal.header
+        problem = problem.in_order(header.problem["space"]["knobs"])  # strategies heed the order, fingerprints do not
         strategy = make_strategy(header.strategy, problem, seed=header.seed, warm=header.warm)
         stopped = _loop(problem, plan.budget, strategy, objective, journal, tell)
-    return Outcome(choose(journal.trials, problem), tuple(journal.trials), stopped)
+    return Outcome(conclude(journal.trials, problem), tuple(journal.trials), stopped)
 
 
 def _loop(

@@ -7,23 +7,21 @@ configuration that keeps all bounds, conditions and constraints: that is the law
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any, Literal, Self
+from keyword import iskeyword
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from streamtune.autoconfig.expressions import Expression
+from streamtune.autoconfig.expressions import Expression, ExpressionError
+from streamtune.autoconfig.knob import Knob, Value, Vector
 from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 
-Value = int | float | str | bool
 Configuration = dict[str, Value]
-Vector = NDArray[np.float64]
 
 _BISECTIONS = 16
 _SEARCHED_FOR_ONE_FEASIBLE = 20_000
@@ -34,131 +32,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 class SpaceError(StreamTuneError):
     """A space that cannot be, or a configuration outside it."""
-
-
-class Knob(Frozen):
-    """One setting: its type, its range or choices, and what is known about it."""
-
-    type: Literal["int", "float", "category"]
-    low: float | None = Field(default=None, allow_inf_nan=False, description="Smallest value of a number.")
-    high: float | None = Field(default=None, allow_inf_nan=False, description="Largest value of a number.")
-    log: bool = Field(default=False, description="Search on a logarithmic scale: for ranges over several magnitudes.")
-    choices: tuple[bool | int | float | str, ...] = Field(default=(), description="Values of a category.")
-    default: bool | int | float | str | None = Field(default=None, description="What runs when nobody tunes.")
-    when: str | None = Field(default=None, description="The knob exists only where this expression holds.")
-    description: str = Field(default="", description="What it does.")
-    key: str | None = Field(default=None, description="Its name in the engine's config file.")
-    unit: str = Field(default="", description="Appended to the value in the config file, for instance ms or mb.")
-    operator: str | None = Field(default=None, description="The operator whose parallelism it sets.")
-    weight: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Base parallelism weight of the operator (ipla, ibo)."
-    )
-
-    @field_validator("choices", mode="before")
-    @classmethod
-    def _plain_choices(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-    @model_validator(mode="after")
-    def _is_consistent(self) -> Self:
-        if self.type == "category":
-            self._check_category()
-        else:
-            self._check_number()
-        if self.default is not None and not self.allows(self.default):
-            raise ValueError(f"the default {self.default!r} is not {self.range}")
-        return self
-
-    def _check_category(self) -> None:
-        if not self.choices:
-            raise ValueError("a category needs choices, for instance choices: [snappy, zstd]")
-        if len({(type(choice), choice) for choice in self.choices}) < len(self.choices):
-            raise ValueError(f"the choices must differ, but got {list(self.choices)}")
-        if self.low is not None or self.high is not None or self.log:
-            raise ValueError("a category has choices, not low, high or log")
-
-    def _check_number(self) -> None:
-        if self.choices:
-            raise ValueError(f"{'an' if self.type == 'int' else 'a'} {self.type} has low and high, not choices")
-        if self.low is None or self.high is None:
-            raise ValueError(f"{'an' if self.type == 'int' else 'a'} {self.type} needs low and high")
-        if self.low > self.high:
-            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
-        if self.log and self.low <= 0:
-            raise ValueError(f"a logarithmic range must be above 0, but low is {self.low:g}")
-        if self.type == "int" and not (self.low.is_integer() and self.high.is_integer()):
-            raise ValueError(f"the bounds of an int must be whole numbers, but got {self.low:g} and {self.high:g}")
-
-    @property
-    def range(self) -> str:
-        """The allowed values in words."""
-        if self.type == "category":
-            return f"one of {', '.join(str(choice) for choice in self.choices)}"
-        return f"{'a whole number' if self.type == 'int' else 'a number'} in [{self.low:g}, {self.high:g}]"
-
-    def allows(self, value: object) -> bool:
-        if self.type == "category":
-            return any(
-                value == choice and isinstance(value, bool) == isinstance(choice, bool) for choice in self.choices
-            )
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return False
-        if self.type == "int" and not float(value).is_integer():
-            return False
-        return self.bounds[0] <= value <= self.bounds[1]
-
-    @cached_property
-    def bounds(self) -> tuple[float, float]:
-        """Low and high; those of the unit interval for a category."""
-        return 0.0 if self.low is None else self.low, 1.0 if self.high is None else self.high
-
-    @property
-    def dimensions(self) -> int:
-        """Coordinates in the cube: one, but one per choice for three choices and more."""
-        return len(self.choices) if len(self.choices) > 2 else 1
-
-    @property
-    def start(self) -> Value:
-        """The default, or else the middle of the range."""
-        if self.default is not None:
-            return {"int": int, "float": float}[self.type](self.default) if self.type != "category" else self.default
-        return self.choices[0] if self.type == "category" else self.from_unit(np.array([0.5]))
-
-    def to_unit(self, value: Value) -> list[float]:
-        if self.type == "category":
-            place = self.position(value)
-            if len(self.choices) <= 2:
-                return [float(place)]
-            return [float(place == index) for index in range(len(self.choices))]
-        (low, high), number = self.bounds, float(value)
-        if self.type == "int" and not self.log:
-            return [(number - low + 0.5) / (high - low + 1.0)]  # the middle of its share
-        if self.log:
-            low, high, number = math.log(low), math.log(high), math.log(number)
-        return [0.0 if high == low else (number - low) / (high - low)]
-
-    def position(self, value: Value) -> int:
-        """Among the choices; ``True`` and ``1`` are two."""
-        same = [index for index, choice in enumerate(self.choices) if choice == value]
-        typed = [index for index in same if isinstance(self.choices[index], bool) == isinstance(value, bool)]
-        return (typed or same)[0]
-
-    def from_unit(self, part: Vector | Sequence[float]) -> Value:
-        """The nearest value; every value of an int has an equal share of [0, 1] unless the scale is logarithmic."""
-        if self.type == "category":
-            if len(self.choices) > 2:
-                return self.choices[int(np.argmax(part))]
-            return self.choices[min(int(part[0] >= 0.5), len(self.choices) - 1)]
-        unit = float(min(1.0, max(0.0, part[0])))
-        low, high = self.bounds
-        if self.type == "int" and not self.log:
-            return int(min(high, low + math.floor(unit * (high - low + 1.0))))
-        if self.log:
-            number = math.exp(math.log(low) + unit * (math.log(high) - math.log(low)))
-        else:
-            number = low + unit * (high - low)
-        number = min(high, max(low, number))
-        return round(number) if self.type == "int" else number
 
 
 class Space(Frozen):
@@ -189,22 +62,42 @@ class Space(Frozen):
             if not _NAME.fullmatch(name):
                 raise ValueError(f"knob {name!r}: a name begins with a letter and has letters, digits, _, . and - only")
             if knob.when is not None:
-                conditions[name] = Expression.parse(knob.when)
+                conditions[name] = self._expression(knob.when)
                 unknown = sorted(conditions[name].names - {alias(other) for other in earlier})
                 if unknown:
-                    raise ValueError(f"knob '{name}': when uses {', '.join(unknown)}: only knobs above it may be used")
+                    told = self._meant(knob.when, unknown) or "only knobs above it may be used"
+                    raise ValueError(f"knob '{name}': when uses {', '.join(unknown)}: {told}")
             earlier.add(name)
         if len({alias(name) for name in self.knobs}) < len(self.knobs):
             raise ValueError("two knobs differ in punctuation alone: expressions could not tell them apart")
-        parsed = tuple(Expression.parse(text) for text in self.constraints)
+        parsed = tuple(self._expression(text) for text in self.constraints)
         for expression in parsed:
             unknown = sorted(expression.names - {alias(name) for name in self.knobs})
             if unknown:
-                raise ValueError(
-                    f"constraint {expression.text!r} uses {', '.join(unknown)}: the knobs are {', '.join(self.knobs)}"
-                )
+                told = self._meant(expression.text, unknown) or f"the knobs are {', '.join(self.knobs)}"
+                raise ValueError(f"constraint {expression.text!r} uses {', '.join(unknown)}: {told}")
         self._parsed, self._conditions = parsed, conditions
         return self
+
+    def _expression(self, text: str) -> Expression:
+        """Parsed; where that fails because a knob has the name of a reserved word, that is said."""
+        try:
+            return Expression.parse(text)
+        except ExpressionError as error:
+            reserved = [name for name in self.knobs if iskeyword(alias(name)) and _has_word(text, alias(name))]
+            if not reserved:
+                raise
+            told = f"'{reserved[0]}' is a reserved word of expressions: give the knob another name"
+            raise ValueError(f"{text!r} cannot be read: {told}") from error
+
+    def _meant(self, text: str, unknown: Sequence[str]) -> str:
+        """What was probably meant by unknown names: a choice without quotes, or a knob with punctuation."""
+        choices = {choice for knob in self.knobs.values() for choice in knob.choices}
+        for name in unknown:
+            if name in choices:
+                return f"quote it: {re.sub(rf'(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])', repr(name), text)}"
+        spelt = next((name for name in self.knobs if name != alias(name) and _has_word(text, name)), None)
+        return "" if spelt is None else f"in expressions '{spelt}' is spelt {alias(spelt)}"
 
     # -- what is allowed --------------------------------------------------------------------------------------------
 
@@ -390,6 +283,10 @@ class Space(Frozen):
         return Space(knobs=knobs, constraints=constraints)
 
 
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])", text) is not None
+
+
 @cache
 def alias(name: str) -> str:
     """How expressions spell a knob: ``batch-size`` is ``batch_size`` there."""
@@ -408,3 +305,6 @@ def key_of(knobs: Mapping[str, Value]) -> tuple[tuple[str, Any], ...]:
 def encode_all(space: Space, configurations: Sequence[Mapping[str, Value]]) -> Vector:
     """Configurations as rows of a matrix."""
     return np.array([space.encode(knobs) for knobs in configurations]).reshape(len(configurations), space.dimensions)
+
+
+__all__ = ["Configuration", "Knob", "Space", "SpaceError", "Value", "Vector", "alias", "encode_all", "key_of"]

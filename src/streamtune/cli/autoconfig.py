@@ -17,10 +17,11 @@ from streamtune.outputs import check_folder
 from streamtune.settings import LARGEST_SEED
 
 if TYPE_CHECKING:
+    from streamtune.autoconfig.budget import Budget
     from streamtune.autoconfig.choice import Best
     from streamtune.autoconfig.flink import FlinkTarget
     from streamtune.autoconfig.problem import Problem
-    from streamtune.autoconfig.session import Budget, Outcome, Plan
+    from streamtune.autoconfig.session import Outcome, Plan
     from streamtune.autoconfig.spark.harness import SparkTarget
 
 app = typer.Typer(
@@ -64,7 +65,10 @@ def run(
     steps: Annotated[
         int | None, typer.Option(min=1, max=MOST_STEPS, help="Trials in all; default 60, 180 for bo180.")
     ] = None,
-    strategy: Annotated[str, typer.Option(help="random, pla, ipla, bo, ibo, bo180, cma-es, tpe or ours.")] = "ours",
+    strategy: Annotated[
+        str,
+        typer.Option(help="random, pla, ipla, bo, ibo, bo180, cma-es, tpe or ours; pla and ipla climb 60 rungs."),
+    ] = "ours",
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives the same trials.")] = 0,
     store: StoreOption = None,
     max_seconds: Seconds = None,
@@ -108,7 +112,8 @@ def run(
 def resume(
     store: Annotated[Path, typer.Argument(help="Folder of a session.")],
     steps: Annotated[
-        int | None, typer.Option(min=1, max=MOST_STEPS, help="Trials in all; default: as planned at first.")
+        int | None,
+        typer.Option(min=1, max=MOST_STEPS, help="Trials in all; default, as of all limits: as given last."),
     ] = None,
     max_seconds: Seconds = None,
     max_cost: Money = None,
@@ -136,7 +141,7 @@ def resume(
     session = read_session(store)
     if target is None and not session.problem.objective.command:
         raise StreamTuneError(f"{store} was begun with --spark-app or --engine: give the same again")
-    plan = _plan(session.strategy, session.seed, steps or session.steps, max_seconds, max_cost, price)
+    plan = _plan(session.strategy, session.seed, steps, max_seconds, max_cost, price, session.budget)
     _finish(session.problem, plan, store, target, (), as_json)
 
 
@@ -154,14 +159,14 @@ def show(
       streamtune autoconfig show my-session
       streamtune autoconfig show my-session --plots pictures --trials
     """
-    from streamtune.autoconfig.choice import choose
     from streamtune.autoconfig.importance import importance
-    from streamtune.autoconfig.report import config_file, read_session
+    from streamtune.autoconfig.neighbours import conclude
+    from streamtune.autoconfig.report import config_file, defaults_are_missing, read_session
 
     if plots is not None:
         check_folder(plots, "--plots")
     session = read_session(store)
-    best = choose(session.trials, session.problem)
+    best = conclude(session.trials, session.problem)
     weights = importance(session.trials, session.problem)
     pictures = _draw(session.trials, session.problem, plots)
     lines = config_file(session.problem, best.knobs) if best else ""
@@ -172,6 +177,8 @@ def show(
     if trials:
         out.print(trials_table(session.trials, session.problem))
     _print_best(best, session.trials, session.problem)
+    if defaults_are_missing(session):
+        out.print(f"{session.strategy} did not measure the defaults: how much better this is than them is not known")
     if weights:
         table = Table("knob", "importance", title="Which knob mattered", title_justify="left")
         for name, weight in weights.items():
@@ -185,11 +192,14 @@ def show(
 
 
 def _plan(
-    strategy: str, seed: int, steps: int | None, seconds: float | None, money: float | None, price: float | None
-) -> Plan:
+    strategy: str, seed: int, steps: int | None, seconds: float | None, money: float | None, price: float | None,
+    past: Budget | None = None,
+) -> Plan:  # fmt: skip
+    """What is not given stays as it was in the past."""
     import math
 
-    from streamtune.autoconfig.session import Budget, Plan
+    from streamtune.autoconfig.budget import Budget
+    from streamtune.autoconfig.session import Plan
     from streamtune.autoconfig.strategies import DEFAULT_STEPS, NAMES
 
     if strategy not in NAMES:
@@ -197,12 +207,19 @@ def _plan(
     for option, value in (("--max-seconds", seconds), ("--max-cost", money), ("--price", price)):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise StreamTuneError(f"{option} must be a number above 0, but got {value:g}")
-    if (money is None) != (price is None):
+    past = past or Budget(steps=DEFAULT_STEPS.get(strategy, 60))
+    given = {"steps": steps, "seconds": seconds, "money": money, "price_per_hour": price}
+    budget: Budget = past.model_copy(update={name: value for name, value in given.items() if value is not None})
+    if (budget.money is None) != (budget.price_per_hour is None):
         raise StreamTuneError("--max-cost and --price belong together: give both or neither")
-    budget: Budget = Budget(
-        steps=steps or DEFAULT_STEPS.get(strategy, 60), seconds=seconds, money=money, price_per_hour=price
-    )
     return Plan(strategy=strategy, seed=seed, budget=budget)
+
+
+def _warn_of_weights(problem: Problem, strategy: str) -> None:
+    """Where the informed strategies have nothing that informs them."""
+    twin = {"ibo": "bo", "ipla": "pla"}.get(strategy)
+    if twin is not None and all(knob.weight is None for knob in problem.space.knobs.values()):
+        err.print(f"no knob has a weight: {strategy} is {twin}", style="yellow", highlight=False)
 
 
 @dataclass(frozen=True)
@@ -298,6 +315,8 @@ def _warm(problem: Problem, stores: list[Path] | None) -> list[dict[str, Any]]:
 def _finish(problem: Problem, plan: Plan, store: Path, target: _Target | None, warm: Any, as_json: bool) -> None:
     from streamtune.autoconfig.session import run_session
 
+    _warn_of_weights(problem, plan.strategy)
+    err.print(f"limits: {plan.budget.in_words()}", style="dim", highlight=False, soft_wrap=True)
     try:
         with (
             _objective(problem, store, target) as objective,
@@ -305,10 +324,12 @@ def _finish(problem: Problem, plan: Plan, store: Path, target: _Target | None, w
         ):
             outcome: Outcome = run_session(problem, plan, objective, store, tell=view.tell, warm=warm)
     except KeyboardInterrupt:
-        err.print(f"paused: 'streamtune autoconfig resume {plain(str(store))}' goes on", highlight=False)
+        told = f"paused: 'streamtune autoconfig resume {plain(str(store))}' goes on"
+        err.print(told, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     if outcome.best is None:
-        err.print("every trial failed: see 'reason' of the trials, and the runs' stderr in the store", style="yellow")
+        told = "every trial failed: see 'reason' of the trials, and the runs' stderr in the store"
+        err.print(told, style="yellow", soft_wrap=True)
     if as_json:
         print_json(_answer(problem, plan.strategy, plan.seed, store, outcome.best, outcome.trials, outcome.stopped))
         return

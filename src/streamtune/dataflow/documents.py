@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import stat
 import zlib
 from pathlib import Path
@@ -34,10 +35,10 @@ class DocumentError(StreamTuneError):
         super().__init__(problem)
 
 
-def read_document(path: Path) -> Any:
-    """The plain values in a file: JSON where its name ends in ``.json``, YAML else."""
+def read_document(path: Path, *, core: bool = False) -> Any:
+    """The plain values in a file: JSON where its name ends in ``.json``, YAML else; ``core`` as in ``parse_yaml``."""
     text = read_text(path)
-    return parse_json(text) if path.suffix == ".json" else parse_yaml(text)
+    return parse_json(text) if path.suffix == ".json" else parse_yaml(text, core=core)
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
@@ -121,8 +122,11 @@ def parse_json(text: str) -> Any:
         raise DocumentError(f"is not valid JSON: {_sentence(error)}") from error
 
 
-def parse_yaml(text: str) -> Any:
-    """Strict YAML.
+def parse_yaml(text: str, *, core: bool = False) -> Any:
+    """Strict YAML; ``core``: by the core schema of YAML 1.2, where ``on`` and ``no`` are texts and ``1e-3`` a number.
+
+    >>> parse_yaml("[on, no, 1e-3, 2024-01-01, 1:30, 010, true]", core=True)
+    ['on', 'no', 0.001, '2024-01-01', '1:30', 10, True]
 
     >>> parse_yaml("usual: &usual {p: 2, q: 1}\\nmine: {<<: *usual, p: 3}")["mine"]
     {'p': 3, 'q': 1}
@@ -131,7 +135,7 @@ def parse_yaml(text: str) -> Any:
     streamtune.dataflow.documents.DocumentError: is not valid YAML: key 'a' is given twice in line 2
     """
     try:
-        return in_whole_letters(_StrictLoader(text).get_single_data(), text)
+        return in_whole_letters((_CoreLoader if core else _StrictLoader)(text).get_single_data(), text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" in line {mark.line + 1}" if mark else ""
@@ -205,6 +209,31 @@ class _StrictLoader(yaml.SafeLoader):
                     raise yaml.composer.ComposerError(None, None, f"key '{key.value}' is given twice", key.start_mark)
                 seen.add(key.value)
         return node
+
+
+class _CoreLoader(_StrictLoader):
+    """The core schema of YAML 1.2 (Section 10.3.2): nothing but null, true, false and numbers is not a text."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML declares it; its own, not its base's
+
+    def construct_whole(self, node: yaml.ScalarNode) -> int:
+        text = str(self.construct_scalar(node))
+        return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
+
+
+for _tag, _pattern, _first in (
+    (_MERGE, r"<<", "<"),
+    ("tag:yaml.org,2002:null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("tag:yaml.org,2002:bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("tag:yaml.org,2002:int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    (
+        "tag:yaml.org,2002:float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+):
+    _CoreLoader.add_implicit_resolver(_tag, re.compile(rf"^(?:{_pattern})$"), list(_first))
+_CoreLoader.add_constructor("tag:yaml.org,2002:int", _CoreLoader.construct_whole)
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:

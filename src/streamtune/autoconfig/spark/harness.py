@@ -7,6 +7,8 @@ What PLATFORM.md found, and what is made of it:
 - *Machines drift*: the baseline (the space's defaults) is run again next to every ``baseline_every``-th trial, and the
   value of a trial is its throughput divided by the median of the last baselines: 2.8 means 2.8 × the defaults.
 - *Old checkpoints pin settings* silently (shuffle partitions, the state store): every run has a new one.
+- A run is stopped once its rows/s fall below ``objective.hopeless`` of the best so far (of this process: after a resume
+  the first run sets it anew): what it reached is its result.
 - Settings that Spark cannot change in a session (``spark.conf.isModifiable``) get a new, warmed session (in the same
   JVM). Baselines always have the defaults of these too, and are kept across such a restart.
 """
@@ -18,9 +20,9 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,6 +38,7 @@ from streamtune.errors import StreamTuneError
 from streamtune.frozen import Frozen
 
 _POLL_S = 0.05
+_LEAST_BATCHES = 4
 _QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
@@ -56,10 +59,33 @@ class Throughput:
     rows: int
     seconds: float
     batches: int
+    stopped: bool = False
+    """Before its end, since it was hopeless."""
 
     @property
     def rows_per_s(self) -> float:
         return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+
+def seen_in(reports: Iterable[Mapping[str, Any]]) -> Throughput:
+    """What a query's progress reports say, of batches with rows alone."""
+    with_rows = [report for report in reports if report["numInputRows"] > 0]
+    rows = sum(int(report["numInputRows"]) for report in with_rows)
+    seconds = sum(float(report["durationMs"]["triggerExecution"]) for report in with_rows) / 1000.0
+    return Throughput(rows, seconds, len(with_rows))
+
+
+def is_hopeless_run(reports: Sequence[Mapping[str, Any]], least_rows_per_s: float) -> bool:
+    """Whether to stop a run: it has had enough batches, and even without the first, which starts slowly, too few rows.
+
+    >>> def batch(rows: int) -> dict[str, object]:
+    ...     return {"numInputRows": rows, "durationMs": {"triggerExecution": 1000}}
+    >>> slow_start = [batch(1), *[batch(100)] * 3]
+    >>> [is_hopeless_run(slow_start[:count], 90.0) for count in (1, 3, 4)], is_hopeless_run(slow_start, 110.0)
+    ([False, False, False], True)
+    """
+    with_rows = [report for report in reports if report["numInputRows"] > 0]
+    return len(with_rows) >= _LEAST_BATCHES and seen_in(with_rows[1:]).rows_per_s < least_rows_per_s
 
 
 class SparkObjective:
@@ -77,6 +103,7 @@ class SparkObjective:
         self._owned = session is None
         self._static: dict[str, str] = {}
         self._baselines: deque[float] = deque(maxlen=settings.remembered)
+        self._best = 0.0
         self._runs = 0
         self._count = 0
 
@@ -91,7 +118,8 @@ class SparkObjective:
             if self._count % self._settings.baseline_every == 0 or not self._baselines:
                 self._baselines.append(self._run(self._baseline, f"baseline-{number}-{repeat}").rows_per_s)
             baseline = median(self._baselines)  # before the trial, which may end the session these belong to
-            seen = self._run(knobs, f"trial-{number}-{repeat}")
+            least = (self._problem.objective.hopeless or 0.0) * self._best * baseline
+            seen = self._run(knobs, f"trial-{number}-{repeat}", least)
         except StreamTuneError:
             raise
         except Exception as error:  # whatever a configuration breaks is the configuration's result
@@ -104,8 +132,14 @@ class SparkObjective:
         if seen.rows == 0 or baseline <= 0:
             return Measurement(failed=True, reason="the query read no rows", seconds=seconds)
         figures = {"rows_per_s": seen.rows_per_s, "baseline_rows_per_s": baseline, "batches": float(seen.batches)}
-        measured = Measurement(value=seen.rows_per_s / baseline, seconds=seconds, figures=figures)
-        return required(measured, self._problem.objective)
+        if seen.stopped:
+            figures["stopped_early"] = 1.0
+        measured = required(
+            Measurement(value=seen.rows_per_s / baseline, seconds=seconds, figures=figures), self._problem.objective
+        )
+        if not measured.failed:
+            self._best = max(self._best, seen.rows_per_s / baseline)
+        return measured
 
     def rows_per_s(self, knobs: Configuration) -> float:
         """One run without a baseline beside it, for comparisons that interleave their own; 0 where it fails."""
@@ -131,7 +165,7 @@ class SparkObjective:
     def _baseline(self) -> Configuration:
         return self._problem.space.active(self._problem.space.defaults)
 
-    def _run(self, knobs: Configuration, name: str) -> Throughput:
+    def _run(self, knobs: Configuration, name: str, least_rows_per_s: float = 0.0) -> Throughput:
         full = self._problem.space.filled(knobs)
         spark = self._session(full)
         checkpoint = self._folder / "checkpoints" / f"{name}-{self._runs}"
@@ -140,19 +174,21 @@ class SparkObjective:
         try:
             writer = self._application.query(spark, full)
             query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-            return self._wait(query)
+            return self._wait(query, least_rows_per_s)
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
-    def _wait(self, query: Any) -> Throughput:
+    def _wait(self, query: Any, least_rows_per_s: float = 0.0) -> Throughput:
         limit = self._problem.objective.timeout
         deadline = None if limit is None else time.monotonic() + limit
         reports: dict[int, Any] = {}
+        stopped = False
         try:
             while True:
                 alive = query.isActive
                 reports.update({report["batchId"]: report for report in query.recentProgress})
-                if not alive:
+                stopped = alive and is_hopeless_run(list(reports.values()), least_rows_per_s)
+                if stopped or not alive:
                     break
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"no result within {limit:g} s")
@@ -162,10 +198,7 @@ class SparkObjective:
                 query.stop()
         if query.exception() is not None:
             raise RuntimeError(str(query.exception()))
-        with_rows = [report for report in reports.values() if report["numInputRows"] > 0]
-        rows = sum(int(report["numInputRows"]) for report in with_rows)
-        seconds = sum(float(report["durationMs"]["triggerExecution"]) for report in with_rows) / 1000.0
-        return Throughput(rows, seconds, len(with_rows))
+        return replace(seen_in(reports.values()), stopped=stopped)
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 

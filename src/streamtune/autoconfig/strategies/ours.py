@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from streamtune.autoconfig.choice import Candidate, candidates, noise_of
+from streamtune.autoconfig.choice import Candidate, candidates, mostly_failed, noise_of
 from streamtune.autoconfig.process import Process, fit, one_thread
 from streamtune.autoconfig.space import Configuration, Space, Value, Vector, key_of
 from streamtune.autoconfig.strategies.ascent import clamped
@@ -33,6 +33,7 @@ from streamtune.autoconfig.trial import Suggestion, Trial
 _WARM_TRIALS, _UNLIKE = 3, 0.2
 _TOTALS = 0.5, 0.7, 0.9
 _NOISE_CHECKS = (5, 9, 13)
+_HOW_NOISY = "how noisy is it?"
 _CONFIRM_SOME, _CONFIRM_MOST = 12, 30
 _NOTICEABLE_NOISE = 0.01
 _RANDOM_POINTS, _LOCAL_POINTS = 48, 24  # per coordinate
@@ -206,9 +207,9 @@ class Ours(Strategy):
         noise = noise_of(found)
         repeated = [one for one in found if len(one.values) > 1]
         if noise is None:
-            if number in _NOISE_CHECKS and not _is_exact([one.values for one in repeated]):
+            if _owes_check(trials, repeated) and not _is_exact([one.values for one in repeated]):
                 best = max(found, key=lambda one: self._sign * one.mean)
-                return Suggestion(knobs=best.knobs, why=f"trial {best.number} again: how noisy is it?")
+                return Suggestion(knobs=best.knobs, why=f"trial {best.number} again: {_HOW_NOISY}")
             return None
         turn = number % 3 == 0 if number < _CONFIRM_MOST else number % 3 != 0
         if noise.share([one.mean for one in found]) < _NOTICEABLE_NOISE or number < _CONFIRM_SOME or not turn:
@@ -231,7 +232,8 @@ class Ours(Strategy):
         process = self._process(good, beliefs)
         best = float(process.predict(process.x)[0].max())
         offered = self._offers(good, beliefs, number)
-        bad = [self.features(trial.knobs, beliefs) for trial in trials if trial.failed]
+        failed = mostly_failed(trials)
+        bad = [self.features(trial.knobs, beliefs) for trial in trials if key_of(trial.knobs) in failed]
         tried = {key_of(trial.knobs) for trial in trials}
         hopeless = failing_choices(self.space, trials, _FAILED_OFTEN)
         points = np.array([self.features(knobs, beliefs) for knobs in offered])
@@ -362,6 +364,14 @@ def failing_choices(space: Space, trials: Sequence[Trial], least: int) -> set[tu
             found = ((value, outcomes.get(repr(value), [])) for value in knob.choices)
             bad |= {(name, value) for value, worked in found if len(worked) >= least and not any(worked)}
     return bad
+
+
+def _owes_check(trials: Sequence[Trial], repeated: Sequence[Candidate]) -> bool:
+    """Whether a look at the noise is due; one that failures or the opening held up is made good, not twice running."""
+    if trials[-1].why.endswith(_HOW_NOISY):
+        return False
+    done = sum(len(one.values) - 1 for one in repeated)
+    return len(trials) in _NOISE_CHECKS or done < sum(len(trials) >= check for check in _NOISE_CHECKS)
 
 
 def _is_exact(repeats: Sequence[Sequence[float]]) -> bool:

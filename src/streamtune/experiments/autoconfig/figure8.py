@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.importance import importance
 from streamtune.autoconfig.objective import Objective
 from streamtune.autoconfig.problem import Problem
-from streamtune.autoconfig.session import Budget, Outcome, Plan, run_session
+from streamtune.autoconfig.session import Outcome, Plan, run_session
 from streamtune.autoconfig.space import Configuration, Space
 from streamtune.autoconfig.trial import Measurement
 from streamtune.experiments.paper.findings import Check, Finding, Shown, curves

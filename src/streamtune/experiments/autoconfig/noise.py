@@ -1,8 +1,9 @@
 """The choice under noise: how far the chosen configuration is below the truly best of those that were tried.
 
 Every measurement carries 10 % noise (relative standard deviation). A session ends with one configuration; the simulator
-knows what each one that was tried is truly worth. The rule of the choice (``autoconfig.choice``) and when ours measures
-again were fixed on graphs with seeds from 100 on; scored are the seeds that are given, which begin at 7.
+knows what each one that was tried is truly worth. Beside graphs there are plain functions (``functions``), as any
+program is one. The rules of the choice (``autoconfig.choice``, ``autoconfig.neighbours``) and when ours measures again
+were fixed on seeds from 100 on; scored are the seeds that are given, which begin at 7.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from streamtune.autoconfig.choice import choose
+from streamtune.autoconfig.neighbours import conclude
 from streamtune.autoconfig.session import replay
 from streamtune.autoconfig.strategies import make_strategy
+from streamtune.autoconfig.trial import Measurement, Suggestion, Trial
 from streamtune.experiments.autoconfig.fluid import Bench, Cluster, FluidCluster
+from streamtune.experiments.autoconfig.functions import FUNCTIONS
 from streamtune.experiments.autoconfig.study import NORMALISED, VARIANTS, Deadline
 from streamtune.experiments.autoconfig.tables import Row
 from streamtune.frozen import Frozen
@@ -32,6 +35,8 @@ class NoiseStudy(Frozen):
     graphs: dict[str, int] = Field(default={"small": 25, "medium": 10, "large": 3}, description="Graphs per setting.")
     first_seed: int = Field(default=7, description="Of the graphs; seeds below were seen while the method was built.")
     contestants: tuple[str, ...] = ("ours", "ours-blind")
+    functions: tuple[str, ...] = Field(default=tuple(FUNCTIONS), description="Plain functions, tuned by ours.")
+    function_seeds: int = Field(default=12, ge=0, description="Sessions of each function.")
     imbalances: tuple[float, ...] = (0.0, 1.0)
     contentions: tuple[float, ...] = (0.0, 0.25)
     steps: int = Field(default=60, ge=2)
@@ -56,7 +61,9 @@ class NoiseRun(Frozen):
 
 
 def run_session_at(study: NoiseStudy, key: tuple[str, float, float, str, int]) -> NoiseRun:
-    """One session of one contestant on one graph."""
+    """One session of one contestant on one graph or function."""
+    if key[0] in FUNCTIONS:
+        return _run_function(study, key)
     size, imbalance, contention, contestant, seed = key
     fluid = FluidCluster(layered(size, seed=seed, imbalance=imbalance, contention=contention), study.cluster)
     name, observed, _ = VARIANTS.get(contestant, (contestant, False, False))
@@ -64,7 +71,7 @@ def run_session_at(study: NoiseStudy, key: tuple[str, float, float, str, int]) -
     trials = replay(problem, make_strategy(name, problem, seed=seed), Bench(fluid, 77 + seed, observed), study.steps)
     true = np.array([fluid.throughput(fluid.degrees(trial.knobs)) for trial in trials])
     values = np.array([trial.value or 0.0 for trial in trials])
-    best, lucky = choose(trials, problem), int(values.argmax())
+    best, lucky = conclude(trials, problem), int(values.argmax())
     chosen = fluid.throughput(fluid.degrees(best.knobs)) if best else 0.0
     return NoiseRun(
         size=size, imbalance=imbalance, contention=contention, contestant=contestant, seed=seed,
@@ -73,8 +80,36 @@ def run_session_at(study: NoiseStudy, key: tuple[str, float, float, str, int]) -
     )  # fmt: skip
 
 
+def _run_function(study: NoiseStudy, key: tuple[str, float, float, str, int]) -> NoiseRun:
+    """One session of one function; regrets are those of its reciprocal where less is better."""
+    name, _, _, contestant, seed = key
+    function = FUNCTIONS[name]
+    problem = function.problem
+    value = function.true(problem, seed)
+
+    def measure(number: int, suggestion: Suggestion) -> Trial:
+        noise = study.cluster.noise * float(np.random.default_rng([77 + seed, number, 4243]).standard_normal())
+        measured = Measurement(value=value(suggestion.knobs) * (1.0 + noise))
+        return Trial(number=number, knobs=suggestion.knobs, why=suggestion.why, measurements=(measured,))
+
+    trials = replay(problem, make_strategy(contestant, problem, seed=seed), measure, study.steps)
+    power = 1.0 if problem.objective.maximise else -1.0
+    true = np.array([value(trial.knobs) for trial in trials]) ** power
+    values = np.array([trial.value or 0.0 for trial in trials]) ** power
+    best, lucky = conclude(trials, problem), int(values.argmax())
+    chosen = value(best.knobs) ** power if best else 0.0
+    return NoiseRun(
+        size=name, imbalance=0.0, contention=0.0, contestant=contestant, seed=seed,
+        regret=float(1.0 - chosen / true.max()), luckiest=float(1.0 - true[lucky] / true.max()),
+        overstated=float(values[lucky] / true[lucky] - 1.0),
+    )  # fmt: skip
+
+
 def keys(study: NoiseStudy) -> Iterator[tuple[str, float, float, str, int]]:
-    """All sessions; cheap sizes first."""
+    """All sessions; functions and cheap sizes first."""
+    for seed in range(study.first_seed, study.first_seed + study.function_seeds):
+        for name in study.functions:
+            yield name, 0.0, 0.0, "ours", seed
     for size, count in study.graphs.items():
         for seed in range(study.first_seed, study.first_seed + count):
             for imbalance in study.imbalances:
@@ -141,15 +176,19 @@ def noise_table(runs: Sequence[NoiseRun]) -> tuple[Row, list[Row]]:
 
 
 def noise_checks(runs: Sequence[NoiseRun]) -> list[dict[str, object]]:
-    """The target over all sessions, apart for the contestant that could observe the job and the one that could not."""
+    """The target over all sessions, apart for who could observe the job, who could not, and for plain functions."""
     found: list[dict[str, object]] = []
     target = "the choice is within 5 % of the best tried, in 95 % of the sessions"
-    for contestant in dict.fromkeys(run.contestant for run in runs):
-        regrets = np.array([run.regret for run in runs if run.contestant == contestant])
+    groups: dict[str, list[float]] = {}
+    for run in runs:
+        where = ", plain functions" if run.size in FUNCTIONS else ""
+        groups.setdefault(f"{run.contestant}{where}", []).append(run.regret)
+    for who, several in groups.items():
+        regrets = np.array(several)
         share = float(np.mean(regrets <= WITHIN))
         found.append(
             {
-                "target": f"10 % noise, {contestant}: {target}",
+                "target": f"10 % noise, {who}: {target}",
                 "measured": f"{100 * share:.1f} % of {len(regrets)} sessions, mean {100 * regrets.mean():.1f} %, "
                 f"largest {100 * regrets.max():.1f} %",
                 "met": share >= 0.95,

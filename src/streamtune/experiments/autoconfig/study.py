@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from streamtune.autoconfig.budget import Budget
 from streamtune.autoconfig.choice import choose
 from streamtune.autoconfig.problem import Problem
 from streamtune.autoconfig.report import Session
@@ -164,7 +165,7 @@ def _similar(
         fluid = FluidCluster(layered(size, seed=other, imbalance=imbalance, contention=contention), settings.cluster)
         old = fluid.problem(normalised=False)
         trials = replay(old, make_strategy("ours", old, seed=other), Bench(fluid, other, True), min(10, settings.steps))
-        sessions.append(Session(old, "ours", other, settings.steps, tuple(trials)))
+        sessions.append(Session(old, "ours", other, Budget(steps=settings.steps), tuple(trials)))
     return warm_starts(problem, sessions)
 
 
