@@ -19,6 +19,7 @@ import pytest
 pytestmark = pytest.mark.slow  # they start some thirty processes
 
 ROOT = Path(__file__).parents[1]
+PLUGINS = "xdist.plugin,xdist.looponfail,pytest_cov.plugin,pytest_rerunfailures"
 
 
 def load(path: Path) -> ModuleType:
@@ -79,7 +80,9 @@ def pytest_in(project: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 def clean() -> dict[str, str]:
     """The environment without what the pytest around us has put into it."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_", "COVERAGE_"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "COV_", "COVERAGE_"))}
+    # Only the plug-ins that the runs below have to do with: the others take seconds to load, in each of the processes.
+    return {**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": PLUGINS}
 
 
 def record_of(project: Path) -> dict[str, str]:

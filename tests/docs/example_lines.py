@@ -88,10 +88,10 @@ class Example:
 
 
 def examples() -> Iterator[Example]:
-    """All of them, those of ``--help`` first; the same line counts once."""
+    """All of them, those of ``--help`` first; the same line counts once, whatever is said beside it."""
     seen: set[str] = set()
     for example in (*_of_help(), *_of_pages()):
-        plain = " ".join(example.line.split())
+        plain = " ".join(example.line.partition(" # ")[0].split())
         if plain not in seen:
             seen.add(plain)
             yield example

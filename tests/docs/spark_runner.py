@@ -20,7 +20,15 @@ from streamtune.spark.settings import SparkSettings
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")  # the JVM writes to the other one
-    conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
+    conf = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        # As in the shared session: compiling plans that run once costs more than running them badly.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
     build_session(SparkSettings(master="local[2]", conf=conf))
     for line in sys.stdin:
         code, text = outcome(json.loads(line), Path.cwd(), 300)

@@ -30,7 +30,7 @@ LONGEST_S = 120
 # Other examples put runs of several engines into my-history; these want a user who has one.
 NEEDS_ONE_ENGINE = re.compile(r"pretrain my-history (--out|--clusters)|--forecast history")
 # A user who lets something run until Ctrl-C presses it after this long, by the fake server's clock.
-PATIENCE_S = 2 * 3600.0
+PATIENCE_S = 1.1 * 3600.0
 # Where examples say that Flink is; the test's own server answers there.
 FLINK_HOSTS = {"jobmanager", "flink.example", "localhost", "127.0.0.1"}
 

@@ -20,7 +20,8 @@ from streamtune.history.stream import follow
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-SPARK = ("--spark-master", "local[2]", "--spark-conf", "spark.driver.memory=512m")
+QUICK = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SPARK = ("--spark-master", "local[2]", "--spark-conf", "spark.driver.memory=512m", "--spark-conf", QUICK)
 TABLES = ("runs", "rejected")
 
 

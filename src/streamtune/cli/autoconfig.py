@@ -96,7 +96,7 @@ def run(
     Examples:
       streamtune autoconfig run space.yaml --steps 30 --store my-session
       streamtune autoconfig run space.yaml --strategy bo --seed 1 --steps 60 --store s1 --json
-      streamtune autoconfig run space.yaml --steps 100 --max-seconds 7200 --max-cost 20 --price 4.8
+      streamtune autoconfig run space.yaml --steps 60 --max-seconds 7200 --max-cost 20 --price 4.8
       streamtune autoconfig run space.yaml --spark-app app.py --steps 40 --store spark-session
       streamtune autoconfig run --spark-app app.py --master spark://host:7077 --conf spark.executor.memory=4g
       streamtune autoconfig run --engine flink --url http://localhost:8081 --jar job.jar --steps 30
@@ -133,7 +133,7 @@ def resume(
     \b
     Examples:
       streamtune autoconfig resume my-session
-      streamtune autoconfig resume my-session --steps 120 --json
+      streamtune autoconfig resume my-session --steps 80 --json
     """
     from streamtune.autoconfig.report import read_session
 
