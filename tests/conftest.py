@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from good_run import GOOD_RUN, Record
 
 # Every run checks the same examples, so that a red build is about the change in it.
-# HYPOTHESIS_PROFILE=explore looks further: new examples each time, and ten times as many; fast, the one of
+# HYPOTHESIS_PROFILE=explore looks further: new examples each time, and many times as many; fast, the one of
 # ``make test-fast``, checks the first of them. A test that names its number of examples keeps it.
 _CALM = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=_CALM)
+settings.register_profile("repeatable", max_examples=60, derandomize=True, deadline=None, suppress_health_check=_CALM)
 settings.register_profile("fast", max_examples=20, derandomize=True, deadline=None, suppress_health_check=_CALM)
 settings.register_profile("explore", max_examples=1000, deadline=None, suppress_health_check=_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
@@ -44,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
             # Tests run many small plans once: compiling them well costs more than running them badly. (What Spark
-            # compiles is tested too: the sessions of test_cluster_mode.py and test_stream.py's follower do compile.)
+            # compiles is tested too: the sessions of test_cluster_mode.py and of test_kill.py's processes do compile.)
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,38 +84,3 @@ def test_a_lost_checkpoint_loses_and_doubles_nothing(
     deliver(folder, "1.jsonl", [good_run(run_id="r-1")])
     drain(history, folder, max_files=10)
     assert sorted(row.run_id for row in history.runs.read().collect()) == ["r-0", "r-1"]
-
-
-FOLLOWER = """
-import sys
-from streamtune.spark.session import build_session
-from streamtune.spark.settings import SparkSettings
-from streamtune.history.stream import FollowSettings, follow
-from streamtune.history.store import History
-spark = build_session(SparkSettings(master="local[1]", conf={"spark.sql.shuffle.partitions": "1"}))
-history = History(spark, sys.argv[2])
-settings = FollowSettings(once=True, max_files=1)
-follow(history, sys.argv[1], settings, on_batch=lambda _: print("batch", flush=True)).awaitTermination()
-"""
-
-
-@pytest.mark.slow
-def test_a_process_that_is_really_killed(spark: SparkSession, tmp_path: Path, good_run: Callable[..., Record]) -> None:
-    folder, history = tmp_path / "in", History(spark, str(tmp_path / "history"))
-    for n in range(3):
-        deliver(
-            folder, f"{n}.jsonl", [good_run(run_id=f"r-{n}-{m}") for m in range(50)] + ["oops", good_run(run_id="x")]
-        )
-    victim = subprocess.Popen(
-        [sys.executable, "-c", FOLLOWER, str(folder), str(tmp_path / "history")], stdout=subprocess.PIPE, text=True
-    )
-    assert victim.stdout is not None
-    try:
-        assert victim.stdout.readline() == "batch\n"
-        time.sleep(0.7)  # somewhere within the second batch
-    finally:
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
-    drain(history, folder, max_files=10)
-    assert history.runs.rows() == 3 * 50 + 1
-    assert history.rejected.rows() == 3 + 2, "three broken lines, and of the run 'x' that came three times one is kept"
