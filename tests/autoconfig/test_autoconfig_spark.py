@@ -147,14 +147,14 @@ def test_a_trial_that_ends_the_session_fails_alone(tmp_path: Path, monkeypatch: 
 class LongQuery(FakeQuery):
     """A hundred batches, a new one at every look."""
 
-    isActive = True  # noqa: N815
+    isActive = True  # noqa: N815 - as Spark spells it
 
     def __init__(self, spark: FakeSpark) -> None:
         super().__init__(spark)
         self.batch = dict(self.recentProgress[0])
         self.recentProgress = []
 
-    def awaitTermination(self, _seconds: float) -> None:  # noqa: N802
+    def awaitTermination(self, _seconds: float) -> None:  # noqa: N802 - as Spark spells it
         count = len(self.recentProgress) + 1
         self.recentProgress = [{**self.batch, "batchId": place} for place in range(count)]
         self.isActive = count < 100

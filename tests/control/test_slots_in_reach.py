@@ -49,10 +49,10 @@ def test_without_a_limit_nothing_is_asked() -> None:
 class SeparateSlots(ThresholdEngine):
     """The source has two slots of its own, and so have the others theirs; refuses what does not fit into eight."""
 
-    def slots_in_reach(self, deployment: Deployment) -> int | None:  # noqa: ARG002
+    def slots_in_reach(self, deployment: Deployment) -> int | None:  # noqa: ARG002 - as Engine has it
         return 8
 
-    def slots_needed(self, deployment: Deployment, plan: Plan) -> int:  # noqa: ARG002
+    def slots_needed(self, deployment: Deployment, plan: Plan) -> int:  # noqa: ARG002 - as Engine has it
         return plan.total
 
     def rescale(self, deployment: Deployment, plan: Plan) -> Deployment:

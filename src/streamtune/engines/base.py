@@ -164,7 +164,7 @@ class Engine(ABC):
         """The highest parallelism that there is room for now; None where an engine has no such limit."""
         return None
 
-    def slots_needed(self, deployment: Deployment, plan: Plan) -> int:  # noqa: ARG002
+    def slots_needed(self, deployment: Deployment, plan: Plan) -> int:  # noqa: ARG002 - engines look at it
         """How many of the slots in reach a plan takes; by default one slot holds an instance of every operator."""
         return max(plan.values())
 
